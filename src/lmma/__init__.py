@@ -1,5 +1,7 @@
 """Large-scale black-box optimisation by limited-memory matrix adaptation."""
 
+from lmma.minimize import minimize
+from lmma.scipy_method import scipy_method
 from lmma.strategies import CMAES, CSAES, LMMAES, MAES, Strategy, methods, strategy
 
 __version__ = "0.1.0"
@@ -11,5 +13,7 @@ __all__ = [
     "MAES",
     "Strategy",
     "methods",
+    "minimize",
+    "scipy_method",
     "strategy",
 ]
