@@ -111,7 +111,7 @@ def minimize(
         method = choose_method(len(start), popsize=popsize)
     cls = strategy_class(method)
     _suggest_for_misspelt(cls, options)
-    es = cls(  # type: ignore[call-arg]
+    es = cls(
         start, default_sigma0(start) if sigma0 is None else sigma0, popsize=popsize, rng=rng, dtype=dtype,
         tolx=tolx, tolfun=tolfun, **options,
     )  # fmt: skip
