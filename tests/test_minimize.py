@@ -154,7 +154,7 @@ def test_auto_takes_a_full_matrix_for_few_variables_and_vectors_for_many():
 
 def test_what_does_not_fit_in_memory_is_refused_before_it_is_allocated():
     n = 10 * math.isqrt(available_memory() // 8)
-    with pytest.raises(MemoryError, match=rf"\\({lmma.MAES.memory(n, 43)} bytes\\).*'lm-ma-es' would fit"):
+    with pytest.raises(MemoryError, match=rf"\({lmma.MAES.memory(n, 43)} bytes\).*'lm-ma-es' would fit"):
         lmma.MAES(np.zeros(n), 1.0, popsize=43)
 
 
