@@ -69,7 +69,8 @@ def row(method: str, problem: str, reference: int | None, counts: list[int | Non
     ratio = f"{median / reference - 1:+.0%}" if reference and reached else ""
     shown = f"{reference:,}" if reference else ""
     spread = f"{min(reached):,} - {max(reached):,}" if reached else ""
-    return f"| {method} | {problem} | {median:,.0f} | {spread} | {len(reached)}/{len(counts)} | {shown} | {ratio} |"
+    cells = (method, problem, f"{median:,.0f}", spread, f"{len(reached)}/{len(counts)}", shown, ratio)
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
