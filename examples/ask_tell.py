@@ -17,4 +17,4 @@ print(f"best value {es.best_fun:.3e} after {es.evaluations:,} evaluations, step 
 # What was learned: the inverse Hessian up to a factor, as an operator
 metric = es.result.hess_inv
 first, last = np.eye(n)[0], np.eye(n)[-1]
-print(f"metric along the first axis {first @ (metric @ first):.3f}, along the last {last @ (metric @ last):.3f}")
+print(f"metric along the first axis {first @ (metric @ first):.3f}, the last {last @ (metric @ last):.3f}")
