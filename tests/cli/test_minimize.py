@@ -169,9 +169,8 @@ def test_an_objective_that_breaks_for_good_ends_the_run(result, module):
 
 
 def test_the_plot_is_drawn(result, tmp_path):
-    for name, magic in {"a.png": b"\x89PNG", "a.svg": b"<?xml", "a.pdf": b"%PDF"}.items():
-        result("sphere", "--dim", 3, "--seed", 1, "--plot", name)
-        assert (tmp_path / name).read_bytes().startswith(magic)
+    result("sphere", "--dim", 3, "--seed", 1, "--plot", "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_only_files_that_were_asked_for_appear(result, tmp_path):
