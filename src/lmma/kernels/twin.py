@@ -16,11 +16,13 @@ reach 8.49 in float64 and 6.66 in float32.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.floating]
+Words = npt.NDArray[Any]  # unsigned, of the width of the numbers made from them
 Key = tuple[int, int]
 
 CHUNK = 4096  # words handled at a time: six arrays of this size stay in the second-level cache
@@ -58,7 +60,7 @@ def normals(key: Key, generation: int, first: int, out: Array) -> None:
             block[:, h + start : h + chunk.stop] = sines[:, : max(0, n - h - start)]
 
 
-def _pairs64(radii: npt.NDArray[np.uint64], angles: npt.NDArray[np.uint64]) -> tuple[Array, Array]:
+def _pairs64(radii: Words, angles: Words) -> tuple[Array, Array]:
     """Return two independent standard normal numbers for each pair of words."""
     one = np.uint64(0x3FF0000000000000)
     u = 2.0 - ((radii >> np.uint64(12)) | one).view(np.float64)  # uniform in (0, 1]
@@ -71,7 +73,7 @@ def _pairs64(radii: npt.NDArray[np.uint64], angles: npt.NDArray[np.uint64]) -> t
     return cosine, sine
 
 
-def _pairs32(radii: npt.NDArray[np.uint32], angles: npt.NDArray[np.uint32]) -> tuple[Array, Array]:
+def _pairs32(radii: Words, angles: Words) -> tuple[Array, Array]:
     """Return two independent standard normal numbers in single precision for each pair of words."""
     u = (radii >> np.uint32(1)).view(np.int32).astype(np.float32)  # keeps small u precise: long tails
     u += np.float32(0.5)
