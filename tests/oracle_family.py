@@ -182,9 +182,12 @@ class LMCMA(Oracle):
                 self.e[r] = 1 / (self.a * v2) * (1 - 1 / q)
         if self.previous is not None:
             both = values + self.previous
-            rank = {index: r for r, index in enumerate(ranking(both))}
-            new = sum(rank[i] for i in range(self.lam))
-            old = sum(rank[self.lam + i] for i in range(self.lam))
+            rank = [
+                sum(other < value for other in both) + sum(other == value for other in both) / 2
+                for value in both
+            ]  # equal values share their ranks; the paper does not speak of them
+            new = sum(rank[: self.lam])
+            old = sum(rank[self.lam :])
             z_psr = (old - new) / self.lam**2 - self.z_star
             self.s = (1 - self.c_sigma) * self.s + self.c_sigma * z_psr
             self.sigma *= exp(self.s / self.d_sigma)

@@ -21,12 +21,6 @@ def ellipsoid(X, condition=1e4):
     return np.square(X) @ condition ** (np.arange(n) / max(1, n - 1))
 
 
-def first_used(es):
-    """Return the first stored vector of each candidate: the others have weight zero in ``mixed``."""
-    mixed = es.transform.mixed
-    return [int(np.flatnonzero(row)[0]) if np.any(row) else es.transform.stored for row in mixed]
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 11, 24])
 @pytest.mark.parametrize("method", FAMILY)
 def test_matches_the_oracle_line_by_line(method, n):
@@ -38,13 +32,13 @@ def test_matches_the_oracle_line_by_line(method, n):
     for _ in range(80):
         X = es.ask()
         if method == "lm-cma-es":
-            oracle.first = first_used(es)
+            oracle.first = es.transform.first
         expected = oracle.ask(es.z)
         np.testing.assert_allclose(X, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
         values = ellipsoid(X)
         es.tell(values)
         oracle.tell(values)
-        if oracle.sigma < 1e-4:  # converged: what is left is the rounding of the way here
+        if min(values) < 1e-7:  # converged: what is left is the rounding of the way here
             break
     np.testing.assert_allclose(es.mean, oracle.y, rtol=1e-10, atol=1e-10 * oracle.sigma)
     np.testing.assert_allclose(es.sigma, oracle.sigma, rtol=1e-10)

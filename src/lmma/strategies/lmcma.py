@@ -140,7 +140,8 @@ class CholeskyFactor(Transform):
         self.times = np.zeros(m, dtype=np.int64)
         self.stored = 0
         self.age = 0  # generations learned from
-        self.z: Array = np.zeros((lam, n), dtype=dtype)  # of the last sample, as are the next two
+        self.z: Array = np.zeros((0, n), dtype=dtype)  # of the last sample, as are the next three
+        self.first: Indices = np.zeros(lam, dtype=np.intp)  # first vector used
         self.kept: Array = np.ones(lam)  # d_i = kept_i z_i + mixed_i P
         self.mixed: Array = np.zeros((lam, m))
 
@@ -157,7 +158,8 @@ class CholeskyFactor(Transform):
         """Draw z and let each candidate use its own newest vectors."""
         source.draw(generation, 0, z)
         self.z = z
-        self.kept, self.mixed = self._mix(z, self._first_used(source.key, generation, len(z)))
+        self.first = self._first_used(source.key, generation, len(z))
+        self.kept, self.mixed = self._mix(z, self.first)
         np.matmul(self.mixed.astype(z.dtype), self.paths[: self.stored], out=out)
         for row, numbers, kept in zip(out, z, self.kept.tolist(), strict=True):
             row += kept * numbers
