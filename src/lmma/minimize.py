@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import inspect
-import math
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation import Evaluator, Serial, Vectorized
-from lmma.history import Observer, Progress, ProgressLine
-from lmma.loop import run
-from lmma.stopping import Limits, Stop, describe
+from lmma.bounds import DEFAULT as DEFAULT_BOUNDARY
+from lmma.bounds import Box
+from lmma.bounds import box as make_box
+from lmma.checkpoint import Checkpoint
+from lmma.defaults import choose_method, default_sigma0
+from lmma.evaluation import evaluator
+from lmma.evaluation.base import OnError
+from lmma.fingerprint import digest_of, name_of
+from lmma.history import JsonLog, Recorder
+from lmma.kernels import Key
+from lmma.outcome import conduct, finish, resume
+from lmma.restarts import Schedule
+from lmma.restarts import schedule as make_schedule
+from lmma.session import Session
+from lmma.stopping import Limits
 from lmma.strategies import Strategy, methods, strategy_class
 from lmma.strategies.arguments import checked_x0, nearest
-from lmma.strategies.memory import available_memory
-from lmma.strategies.recombination import default_popsize
+from lmma.strategies.es import ES
+from lmma.warm import warm_start
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-# Up to here a full matrix needs fewer evaluations than O(log n) vectors on ill-conditioned functions.
-FULL_MATRIX_UP_TO = 1000
-
 
 def minimize(
     fun: Callable[..., Any],
-    x0: npt.ArrayLike,
+    x0: npt.ArrayLike | OptimizeResult,
     sigma0: float | npt.ArrayLike | None = None,
     *,
     args: tuple[Any, ...] = (),
     method: str = "auto",
+    bounds: Any = None,
+    boundary: str = DEFAULT_BOUNDARY,
     popsize: int | None = None,
     rng: Any = None,
     seed: int | None = None,
@@ -42,9 +52,18 @@ def minimize(
     ftarget: float | None = None,
     tolx: float = 1e-11,
     tolfun: float = 1e-11,
+    stagnation: bool = True,
+    restarts: int | str | Schedule = 0,
+    inject: npt.ArrayLike | None = None,
     vectorized: bool = False,
-    on_error: Any = "worst",
+    workers: Any = 1,
+    timeout: float | None = None,
+    quorum: float = 1.0,
+    on_error: OnError = "worst",
     callback: Callable[..., Any] | None = None,
+    checkpoint: Any = None,
+    history: bool | int = False,
+    log: Any = None,
     progress: bool = False,
     dtype: npt.DTypeLike = "float64",
     **options: Any,
@@ -55,33 +74,60 @@ def minimize(
     ----------
     fun : callable
         ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X.
-    x0 : array_like, (n,)
-        Where the search starts.
+    x0 : array_like, (n,), or OptimizeResult
+        Where the search starts. An earlier result also hands over its step size and learned transform.
     sigma0 : float or array_like, (n,), optional
         Initial step size, about a third of the distance to the optimum you expect; one number or one
-        for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``.
+        for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``, at
+        most a third of the box if there are bounds.
     args : tuple
         Further arguments of ``fun``.
     method : str
         One of :func:`lmma.methods`, or ``"auto"``, see :func:`choose_method`.
+    bounds : Bounds, list of (low, high), or [low, high], optional
+        A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate.
+    boundary : {"reflect", "smooth", "project"}
+        How the box is kept, see :mod:`lmma.bounds`.
     popsize : int, optional
         Candidates a generation.
     rng, seed : None, int, SeedSequence or Generator
         Source of randomness; the same seed gives the same run. The two names mean the same.
     maxfevals, maxiter, maxtime : optional
-        Budgets: evaluations (never exceeded), generations, seconds.
+        Budgets over all restarts: evaluations (never exceeded), generations, seconds.
     ftarget : float, optional
         Stop as soon as a generation has reached this value.
     tolx, tolfun : float
         Stop when steps in x, or the recent values of fun, vary by less; 0 switches a rule off.
+    stagnation : bool
+        Stop when half of the run has brought no progress.
+    restarts : int, str or Schedule
+        How often to start again after convergence or stagnation, each time with twice the population
+        (a number or ``"ipop"``), or with large and small ones in turn (``"bipop"``, ``"bipop:5"``).
+    inject : array_like, (n,) or (rows, n), optional
+        Points known to be good, evaluated in the first generation.
     vectorized : bool
         Whether ``fun`` takes a whole generation, one candidate a row.
-    on_error : {"worst", "raise"}
-        What an exception in ``fun`` means: the candidate ranks last, or the run ends with it.
+    workers : int, callable or Executor
+        Evaluate in that many processes (-1: one a core), through a map-like callable, or through
+        anything with ``submit``.
+    timeout : float, optional
+        Seconds after which an evaluation is given up and counts as failed.
+    quorum : float
+        Share of a generation that is waited for; later results are dropped. Below 1 a run depends on time.
+    on_error : {"worst", "raise", "resample"}
+        What a failed evaluation (an exception, NaN, infinity, a time-out) means: the candidate ranks last,
+        the run ends with it, or another candidate is drawn in its place.
     callback : callable, optional
         Called after each generation with the best x so far, or, if its only parameter is named
         ``intermediate_result``, with an ``OptimizeResult``. ``StopIteration`` or a returned True ends
         the run.
+    checkpoint : str, Path or Checkpoint, optional
+        File the run is saved in now and then. If it is there already, the run goes on from it, to the same
+        end as without the interruption; budgets may have changed.
+    history : bool or int
+        Keep a record of at most that many snapshots (True: 1000) in ``result.history``.
+    log : str or Path, optional
+        File for records of the run as JSON lines.
     progress : bool
         Show a line of progress on standard error.
     dtype : {"float64", "float32"}
@@ -94,8 +140,9 @@ def minimize(
     scipy.optimize.OptimizeResult
         ``x``, ``fun``, ``nfev``, ``nit``, ``success``, ``status``, ``message`` as SciPy has them;
         also ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned
-        metric as a LinearOperator), ``failures`` (how many evaluations failed) and ``errors`` (the first
-        few of them).
+        metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
+        ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``legs`` (the runs between
+        restarts), ``learned`` (for a warm start) and ``warnings``.
     """
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {fun!r}")
@@ -106,77 +153,76 @@ def minimize(
     if not isinstance(args, tuple):
         args = (args,)
     limits = Limits(maxfevals, maxiter, maxtime, ftarget)
+    schedule = make_schedule(restarts)
+    saved = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    x0, warm_sigma, learned, warm_method = warm_start(x0)
     start = checked_x0(x0, np.float64)
     if method == "auto":
-        method = choose_method(len(start), popsize=popsize)
+        method = warm_method or choose_method(len(start), popsize=popsize)
     cls = strategy_class(method)
     _suggest_for_misspelt(cls, options)
-    es = cls(
-        start, default_sigma0(start) if sigma0 is None else sigma0, popsize=popsize, rng=rng, dtype=dtype,
-        tolx=tolx, tolfun=tolfun, **options,
+    if on_error == "resample" and not issubclass(cls, ES):
+        raise ValueError(f"{method} cannot draw single candidates anew: use on_error='worst'")
+    box = make_box(bounds, start, boundary=boundary, dtype=dtype)
+    step = sigma0 if sigma0 is not None else warm_sigma or default_sigma0(start, box)
+
+    def make(x: Any, sigma: Any, size: int | None, key: Key | None) -> Strategy:
+        es = cls(
+            x, sigma, popsize=size, rng=rng if key is None else 0, dtype=dtype, tolx=tolx, tolfun=tolfun,
+            **options,
+        )  # fmt: skip
+        if key is not None:
+            es._take_key(key)
+        return es
+
+    first = make(start if box is None else box.outside(start), step, popsize, None)
+    limits.refuse_less_than_a_generation(first.popsize)
+    if learned is not None:
+        learned.teach(first)
+    if inject is not None:
+        _inject(first, inject, box)
+    session = Session(
+        first, make, start, step,
+        evaluate=evaluator(
+            fun, args, on_error, workers=workers, vectorized=vectorized, timeout=timeout, quorum=quorum
+        ),
+        limits=limits, box=box, schedule=schedule, stagnation=stagnation,
+        recorder=Recorder(1000 if history is True else history) if history else None,
+        identity=_identity(fun, first, start, step, box, options),
     )  # fmt: skip
-    limits.refuse_less_than_a_generation(es.popsize)
-    evaluate = (Vectorized if vectorized else Serial)(fun, args, on_error)
-
-    observers: list[Observer] = []
-    line = ProgressLine(maxfevals) if progress else None
-    if line is not None:
-        observers.append(line)
-    if callback is not None:
-        observers.append(_calls_back(callback, es))
-    try:
-        stop = run(es, evaluate, limits, observers)
-    finally:
-        if line is not None:
-            line.close()
-    return finish(es, evaluate, stop, ftarget)
+    resumed = saved is not None and saved.file.exists()
+    if saved is not None and resumed:
+        resume(session, saved, any_key=rng is None)
+    records = None if log is None else JsonLog(log, after=session.tally.evaluations if resumed else None)
+    return conduct(session, saved=saved, log=records, progress=progress, callback=callback)
 
 
-def finish(es: Strategy, evaluate: Evaluator, stop: Stop, ftarget: float | None) -> OptimizeResult:
-    """Return the result of a run that ended for the reason ``stop``."""
-    result = es.result
-    result.update(describe(stop, ftarget))
-    if not math.isfinite(es.best_fun):
-        result["success"] = False
-        result["message"] += " No evaluation gave a finite value."
-    result["reason"] = stop.reason
-    result["errors"] = list(evaluate.errors)
-    return result
+def _identity(
+    fun: Any, first: Strategy, start: Any, step: Any, box: Box | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what must be the same for a checkpoint to be continued."""
+    return {
+        "fun": name_of(fun),
+        "method": first.name,
+        "n": first.n,
+        "popsize": first.popsize,
+        "dtype": first.dtype.name,
+        "options": repr(sorted(options.items())),
+        "boundary": None if box is None else box.name,
+        "bounds (digest)": None if box is None else digest_of(box.lower, box.upper),
+        "x0 or sigma0 (digest)": digest_of(start, step),
+    }
 
 
-def choose_method(n: int, *, popsize: int | None = None) -> str:
-    """Return what ``method="auto"`` means for ``n`` variables on this machine.
-
-    ``"ma-es"`` up to n = 1000 if its matrix fits in half of the free memory: there its full matrix needs
-    fewer evaluations. ``"lm-ma-es"`` beyond.
-    """
-    there = available_memory()
-    needed = strategy_class("ma-es").memory(n, popsize or default_popsize(n))
-    fits = there is None or needed < there / 2
-    return "ma-es" if n <= FULL_MATRIX_UP_TO and fits else "lm-ma-es"
-
-
-def default_sigma0(x0: npt.NDArray[np.floating]) -> float:
-    """Return the step size for a user who knows none: 0.3 times the larger of 1 and the scale of x0."""
-    return 0.3 * max(1.0, math.sqrt(float(np.mean(np.square(x0)))))
-
-
-def _calls_back(callback: Callable[..., Any], es: Strategy) -> Observer:
-    """Return an observer that calls ``callback`` as SciPy would."""
-    try:
-        wants_result = list(inspect.signature(callback).parameters) == ["intermediate_result"]
-    except (TypeError, ValueError):  # a builtin without a signature
-        wants_result = False
-
-    def observe(progress: Progress) -> None:
-        if wants_result:
-            answer = callback(intermediate_result=es.result)
-        else:
-            answer = callback(es.best_x.copy())
-        if answer is True:
-            raise StopIteration
-
-    return observe
+def _inject(first: Strategy, points: npt.ArrayLike, box: Box | None) -> None:
+    if not isinstance(first, ES):
+        raise ValueError(f"{first.name} takes no injected points: leave inject out")
+    rows = np.atleast_2d(np.asarray(points, dtype=first.dtype))
+    if box is not None and rows.shape[-1] == first.n:
+        if np.any((rows < box.lower) | (rows > box.upper)):
+            raise ValueError("inject must lie within bounds")
+        rows = np.array([box.outside(row) for row in rows])
+    first.inject(rows)
 
 
 def _suggest_for_misspelt(cls: type[Strategy], options: dict[str, Any]) -> None:

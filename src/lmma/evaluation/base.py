@@ -53,7 +53,7 @@ class Evaluator(ABC):
         """Return an array this evaluator likes candidates to be put in, or None for a fresh one."""
         return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most hold nothing)
         """Let go of processes and memory; an evaluator may be closed twice."""
 
     def failed(self, error: BaseException, trace: str = "") -> float:

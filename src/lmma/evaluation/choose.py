@@ -45,9 +45,7 @@ def evaluator(
     if count > 1 or timeout is not None:  # a process of its own is the only one that can be stopped
         from lmma.evaluation.pool import Pool
 
-        return Pool(
-            fun, args, on_error, workers=count, vectorized=vectorized, timeout=timeout, quorum=quorum
-        )
+        return Pool(fun, args, on_error, workers=count, vectorized=vectorized, timeout=timeout, quorum=quorum)
     if quorum < 1:
         raise ValueError(f"quorum={quorum} needs workers: with one, nobody else is there to be waited for")
     return (Vectorized if vectorized else Serial)(fun, args, on_error)

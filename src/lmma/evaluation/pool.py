@@ -239,7 +239,7 @@ class Pool(Evaluator):
         if self.timeout is None:
             return math.inf
         assert self._arena is not None
-        busy = [self._arena.started[slot] for slot in self._crew if self._arena.first[slot] != IDLE]
+        busy = [float(self._arena.started[slot]) for slot in self._crew if self._arena.first[slot] != IDLE]
         return max(0.0, min([*busy, time.monotonic()]) + self.timeout - time.monotonic())
 
     def _replace(self, worker: Worker) -> None:

@@ -34,9 +34,7 @@ class Guarded:
         try:
             return as_number(self.fun(x, *self.args))
         except Exception as error:
-            failure = Failure(
-                type(error).__name__, str(error), "".join(traceback.format_exception(error))
-            )
+            failure = Failure(type(error).__name__, str(error), "".join(traceback.format_exception(error)))
             return failure, portable_error(error)
 
     def __reduce__(self) -> tuple[Any, ...]:

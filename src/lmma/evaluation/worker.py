@@ -77,7 +77,7 @@ def serve(
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             _report(reports, FAILED, generation, first, rows, _described(error))
         else:
-            # Through the pipe, not the arena: a result that comes too late must not touch the next generation.
+            # Through the pipe, not the arena: a late result must not touch the next generation.
             _report(reports, DONE, generation, first, rows, values.tobytes())
         arena.first[slot] = IDLE
 
