@@ -26,6 +26,8 @@ Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+BLOCK = 1 << 15  # numbers repaired at a time: temporaries stay in the cache, however large the generation
+
 
 class Box(ABC):
     """Lower and upper bounds for each coordinate, which may be infinite or equal.
@@ -53,12 +55,22 @@ class Box(ABC):
         """Move ``candidates``, or some rows of them, into the box, in place."""
         if not self.finite:
             return
-        for row in range(len(candidates)) if rows is None else rows.tolist():
-            self._repair(candidates[row], row, len(candidates))
+        count, n = candidates.shape
+        self._expect(count)
+        if rows is not None:
+            for row in rows.tolist():
+                self._repair(candidates[row : row + 1], row)
+            return
+        block = max(1, BLOCK // n)
+        for row in range(0, count, block):
+            self._repair(candidates[row : row + block], row)
+
+    def _expect(self, rows: int) -> None:  # noqa: B027 (most boxes remember nothing of a generation)
+        """Prepare for a generation of so many candidates."""
 
     @abstractmethod
-    def _repair(self, x: Array, row: int, rows: int) -> None:
-        """Move one candidate into the box, in place."""
+    def _repair(self, x: Array, first: int) -> None:
+        """Move some candidates, one a row, the first of them number ``first``, into the box, in place."""
 
     def penalised(self, values: Values) -> Values:
         """Return the values the search is told."""
@@ -70,9 +82,11 @@ class Box(ABC):
 
     def inside(self, x: Array) -> Array:
         """Return the point that is evaluated where the search stands at ``x``."""
-        moved = x.copy()
-        self._repair(moved, 0, 1)
-        return moved
+        moved = x[np.newaxis].copy()
+        self._expect(1)
+        self._repair(moved, 0)
+        inside: Array = moved[0]
+        return inside
 
     def get_state(self) -> dict[str, Any]:
         """Return what a box has learned, as named arrays."""
@@ -83,21 +97,20 @@ class Box(ABC):
 
 
 def fold(x: Array, lower: Array, upper: Array) -> None:
-    """Mirror ``x`` at the bounds until it lies between them, in place."""
-    below, above = x < lower, x > upper
-    if not (below.any() or above.any()):
+    """Mirror the rows of ``x`` at the bounds until they lie between them, in place."""
+    rows, columns = np.nonzero((x < lower) | (x > upper))  # few in a late run: work on them alone
+    if len(rows) == 0:
         return
-    where = np.flatnonzero(below | above)  # few in a late run: work on them alone
-    y, low, high = x[where], lower[where], upper[where]
+    y, low, high = x[rows, columns], lower[columns], upper[columns]
     width = high - low
     both = np.isfinite(width) & (width > 0)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         # A wave of slope 1: up over one width, down over the next. The first mirror image comes out exactly.
-        near = np.where(below[where], 2 * low - y, 2 * high - y)
+        near = np.where(y < low, 2 * low - y, 2 * high - y)
         wave = np.abs(np.remainder(y - low, 2 * width) - width)
         near = np.where(both & ((near < low) | (near > high)), high - wave, near)
     np.clip(near, low, high, out=near)  # against rounding, and for width 0
-    x[where] = np.where(np.isnan(near), low, near)
+    x[rows, columns] = np.where(np.isnan(near), low, near)
 
 
 @final
@@ -106,7 +119,7 @@ class Reflect(Box):
 
     name = "reflect"
 
-    def _repair(self, x: Array, row: int, rows: int) -> None:
+    def _repair(self, x: Array, first: int) -> None:
         fold(x, self.lower, self.upper)
 
 
@@ -128,24 +141,24 @@ class Smooth(Box):
         self.margin: Array = np.where(np.isfinite(width), 0.1 * width, one_sided).astype(dtype)
         self.margin[~np.isfinite(self.margin)] = 1.0  # of a coordinate without bounds: of no effect
 
-    def _repair(self, x: Array, row: int, rows: int) -> None:
+    def _repair(self, x: Array, first: int) -> None:
         a = self.margin
         fold(x, self.lower - a, self.upper + a)
-        low, high = x < self.lower + a, x > self.upper - a
-        if low.any():
-            i = np.flatnonzero(low)
-            x[i] = self.lower[i] + np.square(x[i] - self.lower[i] + a[i]) / _four(a[i])
-        if high.any():
-            i = np.flatnonzero(high)
-            x[i] = self.upper[i] - np.square(self.upper[i] + a[i] - x[i]) / _four(a[i])
+        rows, i = np.nonzero(x < self.lower + a)
+        if len(i):
+            x[rows, i] = self.lower[i] + np.square(x[rows, i] - self.lower[i] + a[i]) / _four(a[i])
+        rows, i = np.nonzero(x > self.upper - a)
+        if len(i):
+            x[rows, i] = self.upper[i] - np.square(self.upper[i] + a[i] - x[rows, i]) / _four(a[i])
         np.clip(x, self.lower, self.upper, out=x)  # against rounding
 
     def outside(self, x: Array) -> Array:
         """Return where the search must stand for ``x`` to be evaluated: the parabola backwards."""
-        y, a = x.copy(), self.margin
-        low, high = x < self.lower + a, x > self.upper - a
-        y[low] = (self.lower - a + 2 * np.sqrt(a * np.maximum(x - self.lower, 0)))[low]
-        y[high] = (self.upper + a - 2 * np.sqrt(a * np.maximum(self.upper - x, 0)))[high]
+        y, a = x.astype(self.margin.dtype), self.margin
+        i = np.flatnonzero(x < self.lower + a)
+        y[i] = self.lower[i] - a[i] + 2 * np.sqrt(a[i] * np.maximum(x[i] - self.lower[i], 0))
+        i = np.flatnonzero(x > self.upper - a)
+        y[i] = self.upper[i] + a[i] - 2 * np.sqrt(a[i] * np.maximum(self.upper[i] - x[i], 0))
         return y
 
 
@@ -169,15 +182,15 @@ class Project(Box):
         self._spreads: deque[float] = deque(maxlen=20)
         self._lengths: deque[float] = deque(maxlen=20)
 
-    def _repair(self, x: Array, row: int, rows: int) -> None:
+    def _expect(self, rows: int) -> None:
         if len(self._excess) != rows:
             self._excess = np.zeros(rows)
-        over = np.flatnonzero((x < self.lower) | (x > self.upper))
-        moved = np.clip(x[over], self.lower[over], self.upper[over])
-        free = ~self.fixed[over]
-        by = (x[over] - moved)[free].astype(np.float64)
-        self._excess[row] = float(by @ by)
-        x[over] = moved
+
+    def _repair(self, x: Array, first: int) -> None:
+        moved = np.clip(x, self.lower, self.upper)
+        by = np.where(self.fixed, 0, x - moved).astype(np.float64)
+        self._excess[first : first + len(x)] = np.vecdot(by, by)
+        x[...] = moved
 
     def penalised(self, values: Values) -> Values:
         """Return values plus penalties on the scale of how values differ."""
@@ -206,7 +219,7 @@ class Project(Box):
 
 
 WAYS: dict[str, type[Box]] = {cls.name: cls for cls in (Reflect, Smooth, Project)}
-DEFAULT = "reflect"
+DEFAULT = "smooth"  # the only one that is fast where fun presses against a face; docs/reliability.md
 
 
 def box(bounds: Any, x0: Array, *, boundary: str = DEFAULT, dtype: npt.DTypeLike = "float64") -> Box | None:

@@ -34,6 +34,7 @@ class Failure:
 class Evaluator(ABC):
     """Turns candidates into values, counts failures by kind and keeps the first few of them."""
 
+    answered = False  # whether there has been any number at all
     late: npt.NDArray[np.bool_] | None = None  # rows of the last call that were not waited for
 
     def __init__(self, on_error: OnError = "worst") -> None:
@@ -63,6 +64,11 @@ class Evaluator(ABC):
         trace = trace or "".join(traceback.format_exception(error))
         self.note(type(error).__name__, str(error), trace)
         return float("nan")
+
+    def refuse_mistake(self, kind: str, message: str) -> None:
+        """Raise TypeError if ``fun`` has never returned a number: no failure but a mistake, so say it now."""
+        if kind == WrongType.__name__ and not self.answered:
+            raise WrongType(message)
 
     def note(self, kind: str, message: str, trace: str = "", count: int = 1) -> None:
         """Count ``count`` failures of one kind, and keep the failure if it is among the first few."""

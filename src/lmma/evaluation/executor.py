@@ -123,9 +123,11 @@ def _settled(evaluator: Evaluator, answers: list[Any], late: Any = None) -> Valu
     """Return answers as values, with failures noted in the order of candidates."""
     values = np.full(len(answers), np.nan)
     number = np.zeros(len(answers), dtype=np.bool_)
+    evaluator.answered = evaluator.answered or any(not isinstance(answer, tuple) for answer in answers)
     for row, answer in enumerate(answers):
         if isinstance(answer, tuple):
             failure, error = answer
+            evaluator.refuse_mistake(failure.kind, failure.message)
             if evaluator.on_error == "raise":
                 raise error
             evaluator.note(failure.kind, failure.message, failure.traceback)

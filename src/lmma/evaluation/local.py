@@ -13,7 +13,6 @@ from lmma.evaluation.base import (
     Evaluator,
     OnError,
     Values,
-    WrongType,
     as_number,
     as_numbers,
 )
@@ -29,7 +28,6 @@ class Serial(Evaluator):
         super().__init__(on_error)
         self.fun = fun
         self.args = args
-        self._had_a_number = False
         self._buffer: Array | None = None
 
     def buffer(self, rows: int, n: int, dtype: npt.DTypeLike) -> Array | None:
@@ -46,13 +44,10 @@ class Serial(Evaluator):
         try:
             value = self.fun(x.copy(), *self.args)  # a copy: fun may keep or alter what it is given
             number = as_number(value)
-        except WrongType as error:
-            if not self._had_a_number:  # not a failure but a mistake: say so before a day has passed
-                raise
-            return self.failed(error)
         except Exception as error:
+            self.refuse_mistake(type(error).__name__, str(error))
             return self.failed(error)
-        self._had_a_number = True
+        self.answered = True
         if number - number != 0.0:  # NaN or infinite
             return float(self.finite(np.array([number]))[0])
         return number
@@ -73,10 +68,10 @@ class Vectorized(Evaluator):
         """Return one value for each row."""
         try:
             values = as_numbers(self.fun(candidates, *self.args), len(candidates))
-        except WrongType:
-            raise
         except Exception as error:
+            self.refuse_mistake(type(error).__name__, str(error))
             nothing = np.full(len(candidates), self.failed(error))
             self.failures[type(error).__name__] += len(candidates) - 1  # one is counted already
             return nothing
+        self.answered = True
         return self.finite(values)

@@ -125,17 +125,19 @@ class Pool(Evaluator):
     def _settle(self, done: Round) -> Values:
         """Return the values after noting failures in the order of candidates, not of their arrival."""
         self.late = done.open.copy() if done.open.any() else None
+        returned = ~done.open
+        for first in done.problems:
+            returned[first : first + done.block] = False
+        self.answered = self.answered or bool(returned.any())
         for first in sorted(done.problems):
             kind, message, trace, itself, count = done.problems[first]
+            self.refuse_mistake(kind, message)
             if self.on_error == "raise":
                 self.close()
                 error = pickle.loads(itself) if itself else EvaluationError(f"{kind}: {message}")
                 error.add_note(f"In a worker process:\n{trace}" if trace else "In a worker process")
                 raise error
             self.note(kind, message, trace, count)
-        returned = ~done.open
-        for first in done.problems:
-            returned[first : first + done.block] = False
         values = np.full(len(done.open), np.nan)
         values[returned] = self.finite(done.values[returned])
         return values
