@@ -93,9 +93,7 @@ def main() -> None:
             for case in positions(n):
                 cells = [
                     cell(
-                        lambda seed, way=way, **k: once(
-                            name, method, case, way, n, seed, arguments.budget
-                        ),
+                        lambda seed, way=way, **k: once(name, method, case, way, n, seed, arguments.budget),
                         arguments.seeds,
                     )
                     for way in WAYS

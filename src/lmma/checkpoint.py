@@ -113,7 +113,7 @@ def write(path: Path, header: dict[str, Any], arrays: Arrays) -> None:
                 for name, array in {HEADER: text, **arrays}.items():
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                         np.lib.format.write_array(
-                            member, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
+                            member, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False
                         )
                 archive.comment = b"0" * DIGEST
             size = file.tell()

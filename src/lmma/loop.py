@@ -51,6 +51,9 @@ def run(
                 observe(progress)
     except StopIteration:
         return Stop("callback")
+    except np.linalg.LinAlgError:  # a matrix that cannot be decomposed any more
+        tally.whole = True
+        return Stop("numerical", strategy.sigma)
     except KeyboardInterrupt:
         if not catch_interrupt:
             raise

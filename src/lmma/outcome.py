@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import UserDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,7 @@ def update_counts(result: OptimizeResult, session: Session) -> None:
         nfev=tally.evaluations,
         nit=tally.generation,
         failures=tally.failures,
-        failed=dict(evaluate.failures),
+        failed=UserDict(evaluate.failures),  # SciPy cannot print an empty dict
         late=tally.late,
         deaths=evaluate.deaths,
     )

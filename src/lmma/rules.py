@@ -96,8 +96,9 @@ class Stagnation(Rule):
         """Remember best and median of every ``stride``-th generation."""
         known = values[~np.isnan(values)]
         if len(known) and self.seen % self.stride == 0:
-            self._best.append(float(known.min()))
-            self._median.append(float(np.median(known)))
+            known.sort()
+            self._best.append(float(known[0]))
+            self._median.append(float(known[len(known) // 2]))
             if len(self._best) >= self.KEPT:
                 self._best, self._median = self._best[::2], self._median[::2]
                 self.stride *= 2

@@ -48,7 +48,7 @@ class Tally:
         self.late += dropped
         if missing == len(values):
             return
-        best = int(np.nanargmin(values))
+        best = int(np.nanargmin(values) if missing else np.argmin(values))
         if values[best] < self.best_fun:
             self.best_fun = float(values[best])
             if self.best_x is None or len(self.best_x) != candidates.shape[1]:
