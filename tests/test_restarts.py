@@ -204,17 +204,16 @@ def test_rastrigin_needs_restarts():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "n", "method", "budget"),
+    ("name", "n", "method", "budget", "seeds"),
     [
-        ("rastrigin", 20, "lm-ma-es", 1_000_000),
-        ("rastrigin", 20, "ma-es", 1_000_000),
-        ("rosenbrock", 20, "ma-es", 1_000_000),
-        ("rosenbrock", 50, "lm-ma-es", 3_000_000),
-        ("rastrigin", 100, "lm-ma-es", 6_000_000),
+        ("rastrigin", 20, "lm-ma-es", 1_000_000, 4),
+        ("rastrigin", 20, "ma-es", 1_000_000, 4),
+        ("rosenbrock", 20, "ma-es", 1_000_000, 8),
+        ("rosenbrock", 50, "ma-es", 2_000_000, 4),
+        ("rastrigin", 100, "lm-ma-es", 6_000_000, 2),
     ],
 )
-def test_restarts_are_worth_it_on_larger_problems(name, n, method, budget):
-    seeds = 4
+def test_restarts_are_worth_it_on_larger_problems(name, n, method, budget, seeds):
     rows = {kind: solved(name, n, kind, seeds, budget, method) for kind in (0, "ipop", "bipop")}
     for kind, found in rows.items():
         reached = [count for count in found if count < math.inf]
