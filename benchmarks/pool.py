@@ -2,10 +2,10 @@
 
     python benchmarks/pool.py [--workers 2] [--n 1000] [--ms 1] [--seconds 5]
 
-The objective waits for the given time without using the processor, as one that calls a simulator does, so that
-the figure is about the pool and not about how many cores are free; ``--spin`` computes instead. ``busy`` is the time
-workers spent inside the objective, by their own clocks, as a share of workers x elapsed time; asking, telling and
-the wait for the last candidate of each generation are all in it.
+The objective waits for the given time without using the processor, as one that calls a simulator does, so
+that the figure is about the pool and not about how many cores are free; ``--spin`` computes instead. ``busy``
+is the time workers spent inside the objective, by their own clocks, as a share of workers x elapsed time;
+asking, telling and the wait for the last candidate of each generation count as idle.
 """
 
 from __future__ import annotations

@@ -291,13 +291,14 @@ def fun(X):
     return np.sum(np.square(X) * 10.0 ** np.arange(X.shape[1]), axis=1)
 
 lmma.minimize(fun, np.full(6, 2.0), 1.0, method="lm-ma-es", rng=8, vectorized=True, maxiter={generations},
-              restarts=3, tolfun=1e-3, checkpoint=Checkpoint(sys.argv[1], every=0), log=sys.argv[1] + ".jsonl")
+              restarts=3, tolfun=1e-3, checkpoint=Checkpoint(sys.argv[1], every=0),
+              log=sys.argv[1] + ".jsonl")
 print("end")
 """
 
 
 def kill_and_resume(kills, generations, pause, tmp_path):
-    """Kill a run at random moments until it has been killed often enough, then let it end; return the count."""
+    """Kill a run at random moments, often enough, then let it end; return how often."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(pause=pause, generations=generations))
     command = [sys.executable, str(script)]
