@@ -4,7 +4,8 @@
     python benchmarks/bounds.py --n 1000   # LM-MA-ES alone
 
 The box is [-1, 3]^n. ``touching``: the optimum of the unbounded function lies on the faces. ``pressing``:
-it lies 1 beyond them, and fun falls towards the face. ``half open``: every other coordinate has no upper bound.
+it lies 1 beyond them, and fun falls towards the face. ``half open``: every other coordinate has no upper
+bound.
 Cells are medians over seeds of evaluations to fun - optimum <= 1e-8, in thousands; a number in brackets
 counts the runs that reached it if not all did.
 """

@@ -3,8 +3,7 @@
 from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
 from lmma.strategies import CMAES, CSAES, LMMAES, MAES, Strategy, methods, strategy
-
-__version__ = "0.1.0"
+from lmma.version import __version__ as __version__
 
 __all__ = [
     "CMAES",

@@ -24,6 +24,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from lmma.version import __version__
+
 FORMAT = "lmma checkpoint"
 VERSION = 1  # of the format; raised whenever an older reader would misread it
 DIGEST = 64  # bytes: SHA-256 in hexadecimal
@@ -101,8 +103,6 @@ def write(path: Path, header: dict[str, Any], arrays: Arrays) -> None:
 
     It is written under another name, forced to the disk and then renamed; what was at ``path`` is kept.
     """
-    from lmma import __version__
-
     about = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
     header = {"format": FORMAT, "version": VERSION, "lmma": __version__, **header, "arrays": about}
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
@@ -162,8 +162,6 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
 
 
 def _unpack(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], Arrays]:
-    from lmma import __version__
-
     with zipfile.ZipFile(file) as archive:
         header = json.loads(_array(archive, HEADER, size).tobytes())
         if header.get("format") != FORMAT:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from lmma.bounds import Box
 from lmma.strategies import strategy_class
 from lmma.strategies.memory import available_memory
 from lmma.strategies.recombination import default_popsize
+
+if TYPE_CHECKING:
+    from lmma.bounds import Box
 
 # Up to here a full matrix needs fewer evaluations than O(log n) vectors on ill-conditioned functions.
 FULL_MATRIX_UP_TO = 1000

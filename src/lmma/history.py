@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
@@ -98,7 +96,7 @@ class JsonLog:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: float = 0.2, *, after: int | None = None) -> None:
-        self.path = Path(path)
+        self.path = os.fspath(path)
         self.every = every
         self._next = 0.0
         self._last: Progress | None = None
@@ -126,6 +124,8 @@ class JsonLog:
 
     def _write(self, progress: Progress) -> None:
         record = {k: v if math.isfinite(v) else None for k, v in asdict(progress).items()}
+        import json  # not needed by a run without a log
+
         try:
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
@@ -134,8 +134,10 @@ class JsonLog:
         self._written = progress
 
 
-def _records_up_to(path: Path, evaluations: int) -> list[str]:
+def _records_up_to(path: str, evaluations: int) -> list[str]:
     """Return the lines of a log up to a number of evaluations; a last line that was cut short is dropped."""
+    import json
+
     lines = []
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         for line in file:

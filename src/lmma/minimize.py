@@ -10,28 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lmma.bounds import DEFAULT as DEFAULT_BOUNDARY
-from lmma.bounds import Box
-from lmma.bounds import box as make_box
-from lmma.checkpoint import Checkpoint
 from lmma.defaults import choose_method, default_sigma0
-from lmma.evaluation import evaluator
-from lmma.evaluation.base import OnError
-from lmma.fingerprint import digest_of, name_of
-from lmma.history import JsonLog, Recorder
-from lmma.kernels import Key
-from lmma.outcome import conduct, finish, resume
-from lmma.restarts import Schedule
-from lmma.restarts import schedule as make_schedule
-from lmma.session import Session
-from lmma.stopping import Limits
 from lmma.strategies import Strategy, methods, strategy_class
 from lmma.strategies.arguments import checked_x0, nearest
 from lmma.strategies.es import ES
-from lmma.warm import warm_start
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
+
+    from lmma.bounds import Box
+    from lmma.checkpoint import Checkpoint
+    from lmma.evaluation.base import OnError
+    from lmma.kernels import Key
+    from lmma.restarts import Schedule
 
 
 def minimize(
@@ -42,7 +33,7 @@ def minimize(
     args: tuple[Any, ...] = (),
     method: str = "auto",
     bounds: Any = None,
-    boundary: str = DEFAULT_BOUNDARY,
+    boundary: str = "smooth",
     popsize: int | None = None,
     rng: Any = None,
     seed: int | None = None,
@@ -144,6 +135,16 @@ def minimize(
         ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``legs`` (the runs between
         restarts), ``learned`` (for a warm start) and ``warnings``.
     """
+    # Imported here, as `import lmma` is to cost little where strategies alone are used
+    from lmma.bounds import box as make_box
+    from lmma.evaluation import evaluator
+    from lmma.history import JsonLog, Recorder
+    from lmma.outcome import conduct, resume
+    from lmma.restarts import schedule as make_schedule
+    from lmma.session import Session
+    from lmma.stopping import Limits
+    from lmma.warm import warm_start
+
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {fun!r}")
     if seed is not None:
@@ -154,7 +155,7 @@ def minimize(
         args = (args,)
     limits = Limits(maxfevals, maxiter, maxtime, ftarget)
     schedule = make_schedule(restarts)
-    saved = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    saved = _checkpoint(checkpoint)
     x0, warm_sigma, learned, warm_method = warm_start(x0)
     start = checked_x0(x0, np.float64)
     if method == "auto":
@@ -188,7 +189,7 @@ def minimize(
         ),
         limits=limits, box=box, schedule=schedule, stagnation=stagnation,
         recorder=Recorder(1000 if history is True else history) if history else None,
-        identity=_identity(fun, first, start, step, box, options),
+        identity=None if saved is None else _identity(fun, first, start, step, box, options),
     )  # fmt: skip
     resumed = saved is not None and saved.file.exists()
     if saved is not None and resumed:
@@ -197,10 +198,20 @@ def minimize(
     return conduct(session, saved=saved, log=records, progress=progress, callback=callback)
 
 
+def _checkpoint(given: Any) -> Checkpoint | None:
+    if given is None:
+        return None
+    from lmma.checkpoint import Checkpoint
+
+    return Checkpoint(given) if isinstance(given, str | os.PathLike) else given
+
+
 def _identity(
     fun: Any, first: Strategy, start: Any, step: Any, box: Box | None, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what must be the same for a checkpoint to be continued."""
+    from lmma.fingerprint import digest_of, name_of
+
     return {
         "fun": name_of(fun),
         "method": first.name,
@@ -237,4 +248,4 @@ def _suggest_for_misspelt(cls: type[Strategy], options: dict[str, Any]) -> None:
             )
 
 
-__all__ = ["choose_method", "default_sigma0", "finish", "methods", "minimize"]
+__all__ = ["choose_method", "default_sigma0", "methods", "minimize"]

@@ -8,7 +8,6 @@ from collections import UserDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lmma.checkpoint import Checkpoint, CheckpointError, read
 from lmma.evaluation import Evaluator
 from lmma.history import JsonLog, Observer, Progress, ProgressLine
 from lmma.session import Session
@@ -19,9 +18,13 @@ from lmma.warm import Learned
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
+    from lmma.checkpoint import Checkpoint
+
 
 def resume(session: Session, saved: Checkpoint, *, any_key: bool) -> None:
     """Put ``session`` where its checkpoint left off, or refuse with the reason."""
+    from lmma.checkpoint import CheckpointError, read
+
     try:
         session.restore(*read(saved.file), any_key=any_key)
     except CheckpointError as error:

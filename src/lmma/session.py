@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lmma.bounds import Box
-from lmma.checkpoint import Arrays, CheckpointError
 from lmma.evaluation import Evaluator, Failure
 from lmma.fingerprint import differences
 from lmma.history import Observer, Recorder
@@ -22,6 +21,9 @@ from lmma.rules import Rule, rules_for
 from lmma.stopping import Limits, Stop
 from lmma.strategies import Strategy
 from lmma.tally import Leg, Tally
+
+if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported when one is asked for
+    from lmma.checkpoint import Arrays
 
 Array = npt.NDArray[np.floating]
 Make = Callable[[Array, Any, int | None, Key], Strategy]  # x0, sigma0, popsize, key
@@ -146,6 +148,8 @@ class Session:
         if not any_key and key != self.key:
             unlike.append("rng (the seed) differs")
         if unlike:
+            from lmma.checkpoint import CheckpointError
+
             raise CheckpointError(
                 f"it is of another run: {'; '.join(unlike)}. Remove the file to start anew, or name another"
             )

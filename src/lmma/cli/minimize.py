@@ -131,7 +131,8 @@ def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder
     from lmma.evaluation import Serial, Vectorized
     from lmma.history import Observer, Recorder
     from lmma.loop import run as run_loop
-    from lmma.minimize import choose_method, default_sigma0, finish
+    from lmma.minimize import choose_method, default_sigma0
+    from lmma.outcome import finish
     from lmma.stopping import Limits
     from lmma.strategies import strategy
 
