@@ -77,7 +77,7 @@ def test_a_run_that_only_fails_stops_early_and_says_why():
         raise OSError("licence server is down")
 
     result = lmma.minimize(fun, np.ones(3), 1.0, rng=1, restarts=3)
-    assert result.reason == "failing"
+    assert result.reason == "failures"
     assert result.nit == 3
     assert not result.success
     assert "licence server is down" in result.message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from lmma.strategies import Strategy
 from lmma.strategies.es import ES
 from lmma.tally import Tally
 
+Guard = Callable[[Evaluator, Array], Values]
+
 ATTEMPTS = 10  # how often a failed candidate is drawn anew under on_error="resample"
 
 
@@ -29,12 +31,14 @@ def run(
     box: Box | None = None,
     rules: Sequence[Rule] = (),
     tally: Tally | None = None,
+    guard: Guard | None = None,
     catch_interrupt: bool = False,
 ) -> Stop:
     """Run ``strategy`` until a rule says why to stop; return that reason.
 
     An observer that raises ``StopIteration`` ends the run. With ``catch_interrupt`` so does Ctrl-C;
-    otherwise it is raised, and the strategy holds the best so far. ``tally`` counts over several calls.
+    otherwise it is raised, and the strategy holds the best so far. ``tally`` counts over several calls;
+    ``guard(evaluate, candidates)`` is called in place of ``evaluate(candidates)``.
     """
     observers = tuple(observers)
     tally = Tally() if tally is None else tally
@@ -44,7 +48,7 @@ def run(
             stop = _reason(strategy, limits, rules, tally, time.perf_counter() - start)  # [A1:21]
             if stop is not None:
                 return stop
-            _generation(strategy, evaluate, limits, box, rules, tally)
+            _generation(strategy, evaluate, limits, box, rules, tally, guard or _unguarded)
             tally.seconds = time.perf_counter() - start
             progress = snapshot(strategy, tally)
             for observe in observers:
@@ -67,6 +71,7 @@ def _generation(
     box: Box | None,
     rules: Sequence[Rule],
     tally: Tally,
+    guard: Guard,
 ) -> None:
     """Take one generation from candidates to what is learned from them."""
     again = evaluate.on_error == "resample"
@@ -75,12 +80,12 @@ def _generation(
     candidates = strategy.ask(out)
     if box is not None:
         box.repair(candidates)
-    values = evaluate(candidates)
+    values = guard(evaluate, candidates)
     late = evaluate.late
     tally.whole = False
     tally.take(candidates, values, late)
     if again and late is None:
-        values = _drawn_again(strategy, evaluate, limits, box, candidates, values, tally)
+        values = _drawn_again(strategy, evaluate, limits, box, candidates, values, tally, guard)
     tally.failing = tally.failing + 1 if np.isnan(values).all() else 0
     strategy.tell(values if box is None else box.penalised(values))
     for rule in rules:
@@ -97,6 +102,7 @@ def _drawn_again(
     candidates: Array,
     values: Values,
     tally: Tally,
+    guard: Guard,
 ) -> Values:
     """Return values in which failed candidates have been replaced by new ones, as far as that succeeds."""
     assert isinstance(strategy, ES)
@@ -111,7 +117,7 @@ def _drawn_again(
             box.repair(candidates, failed)
         fresh = candidates[failed]
         values = values.copy()
-        values[failed] = evaluate(fresh)
+        values[failed] = guard(evaluate, fresh)
         tally.take(fresh, values[failed], evaluate.late)
     return values
 
@@ -124,6 +130,10 @@ def _reason(
     for rule in rules:
         stop = stop or rule.check()
     return stop
+
+
+def _unguarded(evaluate: Evaluator, candidates: Array) -> Values:
+    return evaluate(candidates)
 
 
 def snapshot(strategy: Strategy, tally: Tally) -> Progress:

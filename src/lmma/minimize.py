@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from lmma.defaults import choose_method, default_sigma0
-from lmma.strategies import Strategy, methods, strategy_class
-from lmma.strategies.arguments import checked_x0, nearest
-from lmma.strategies.es import ES
+from lmma.strategies import methods
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-    from lmma.bounds import Box
     from lmma.checkpoint import Checkpoint
     from lmma.evaluation.base import OnError
-    from lmma.kernels import Key
     from lmma.restarts import Schedule
 
 
@@ -136,66 +130,26 @@ def minimize(
         restarts), ``learned`` (for a warm start) and ``warnings``.
     """
     # Imported here, as `import lmma` is to cost little where strategies alone are used
-    from lmma.bounds import box as make_box
-    from lmma.evaluation import evaluator
-    from lmma.history import JsonLog, Recorder
+    from lmma.history import JsonLog, ProgressLine, Recorder
     from lmma.outcome import conduct, resume
-    from lmma.restarts import schedule as make_schedule
-    from lmma.session import Session
-    from lmma.stopping import Limits
-    from lmma.warm import warm_start
+    from lmma.prepare import prepare
 
-    if not callable(fun):
-        raise TypeError(f"fun must be callable, got {fun!r}")
     if seed is not None:
         if rng is not None:
             raise ValueError("pass rng or seed, not both: they mean the same")
         rng = seed
-    if not isinstance(args, tuple):
-        args = (args,)
-    limits = Limits(maxfevals, maxiter, maxtime, ftarget)
-    schedule = make_schedule(restarts)
-    saved = _checkpoint(checkpoint)
-    x0, warm_sigma, learned, warm_method = warm_start(x0)
-    start = checked_x0(x0, np.float64)
-    if method == "auto":
-        method = warm_method or choose_method(len(start), popsize=popsize)
-    cls = strategy_class(method)
-    _suggest_for_misspelt(cls, options)
-    if on_error == "resample" and not issubclass(cls, ES):
-        raise ValueError(f"{method} cannot draw single candidates anew: use on_error='worst'")
-    box = make_box(bounds, start, boundary=boundary, dtype=dtype)
-    step = sigma0 if sigma0 is not None else warm_sigma or default_sigma0(start, box)
-
-    def make(x: Any, sigma: Any, size: int | None, key: Key | None) -> Strategy:
-        es = cls(
-            x, sigma, popsize=size, rng=rng if key is None else 0, dtype=dtype, tolx=tolx, tolfun=tolfun,
-            **options,
-        )  # fmt: skip
-        if key is not None:
-            es._take_key(key)
-        return es
-
-    first = make(start if box is None else box.outside(start), step, popsize, None)
-    limits.refuse_less_than_a_generation(first.popsize)
-    if learned is not None:
-        learned.teach(first)
-    if inject is not None:
-        _inject(first, inject, box)
-    session = Session(
-        first, make, start, step,
-        evaluate=evaluator(
-            fun, args, on_error, workers=workers, vectorized=vectorized, timeout=timeout, quorum=quorum
-        ),
-        limits=limits, box=box, schedule=schedule, stagnation=stagnation,
-        recorder=Recorder(1000 if history is True else history) if history else None,
-        identity=None if saved is None else _identity(fun, first, start, step, box, options),
+    session = prepare(
+        fun, x0, sigma0, args=args, method=method, bounds=bounds, boundary=boundary, popsize=popsize, rng=rng,
+        maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun,
+        stagnation=stagnation, restarts=restarts, inject=inject, vectorized=vectorized, workers=workers,
+        timeout=timeout, quorum=quorum, on_error=on_error, dtype=dtype, options=options,
     )  # fmt: skip
-    resumed = saved is not None and saved.file.exists()
-    if saved is not None and resumed:
-        resume(session, saved, any_key=rng is None)
+    session.recorder = Recorder(1000 if history is True else history) if history else None
+    saved = _checkpoint(checkpoint)
+    resumed = saved is not None and resume(session, saved, any_key=rng is None)
     records = None if log is None else JsonLog(log, after=session.tally.evaluations if resumed else None)
-    return conduct(session, saved=saved, log=records, progress=progress, callback=callback)
+    line = ProgressLine(maxfevals) if progress else None
+    return conduct(session, saved=saved, log=records, line=line, callback=callback)
 
 
 def _checkpoint(given: Any) -> Checkpoint | None:
@@ -204,48 +158,6 @@ def _checkpoint(given: Any) -> Checkpoint | None:
     from lmma.checkpoint import Checkpoint
 
     return Checkpoint(given) if isinstance(given, str | os.PathLike) else given
-
-
-def _identity(
-    fun: Any, first: Strategy, start: Any, step: Any, box: Box | None, options: dict[str, Any]
-) -> dict[str, Any]:
-    """Return what must be the same for a checkpoint to be continued."""
-    from lmma.fingerprint import digest_of, name_of
-
-    return {
-        "fun": name_of(fun),
-        "method": first.name,
-        "n": first.n,
-        "popsize": first.popsize,
-        "dtype": first.dtype.name,
-        "options": repr(sorted(options.items())),
-        "boundary": None if box is None else box.name,
-        "bounds (digest)": None if box is None else digest_of(box.lower, box.upper),
-        "x0 or sigma0 (digest)": digest_of(start, step),
-    }
-
-
-def _inject(first: Strategy, points: npt.ArrayLike, box: Box | None) -> None:
-    if not isinstance(first, ES):
-        raise ValueError(f"{first.name} takes no injected points: leave inject out")
-    rows = np.atleast_2d(np.asarray(points, dtype=first.dtype))
-    if box is not None and rows.shape[-1] == first.n:
-        if np.any((rows < box.lower) | (rows > box.upper)):
-            raise ValueError("inject must lie within bounds")
-        rows = np.array([box.outside(row) for row in rows])
-    first.inject(rows)
-
-
-def _suggest_for_misspelt(cls: type[Strategy], options: dict[str, Any]) -> None:
-    """Raise TypeError for an option that is near an argument of ``minimize``, naming it."""
-    known = [name for name in inspect.signature(minimize).parameters if name != "options"]
-    own = list(inspect.signature(cls.define).parameters)[2:] if hasattr(cls, "define") else []
-    for option in options:
-        if option not in own:
-            raise TypeError(
-                f"unknown option {option!r} for method {cls.name!r}{nearest(option, known + own)}; "
-                f"{cls.name} takes {', '.join(own)}"
-            )
 
 
 __all__ = ["choose_method", "default_sigma0", "methods", "minimize"]

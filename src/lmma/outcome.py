@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import UserDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from lmma.evaluation import Evaluator
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from lmma.checkpoint import Checkpoint
 
 
-def resume(session: Session, saved: Checkpoint, *, any_key: bool) -> None:
-    """Put ``session`` where its checkpoint left off, or refuse with the reason."""
+def resume(session: Session, saved: Checkpoint, *, any_key: bool) -> bool:
+    """Put ``session`` where its checkpoint left off; return False if there is none to go on from."""
+    if not saved.file.exists():
+        return False
     from lmma.checkpoint import CheckpointError, read
 
     try:
@@ -33,6 +35,7 @@ def resume(session: Session, saved: Checkpoint, *, any_key: bool) -> None:
         raise CheckpointError(f"checkpoint {saved.file} is refused: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"checkpoint {saved.file} is refused: {error!r}") from None
+    return True
 
 
 def conduct(
@@ -40,18 +43,19 @@ def conduct(
     *,
     saved: Checkpoint | None = None,
     log: JsonLog | None = None,
-    progress: bool = False,
+    line: ProgressLine | None = None,
     callback: Callable[..., Any] | None = None,
+    observers: Iterable[Observer] = (),
+    catch_interrupt: bool = False,
 ) -> OptimizeResult:
     """Run a session to its end with all that watches it; return the result."""
-    line = ProgressLine(session.limits.maxfevals) if progress else None
-    observers: list[Observer] = [watch for watch in (line, log, session.recorder) if watch is not None]
+    observers = [watch for watch in (line, log, session.recorder) if watch is not None] + list(observers)
     if saved is not None:
         observers.append(lambda _: saved.save_if_due(session.gather))
     if callback is not None:  # last: it may end the run
         observers.append(calls_back(callback, session))
     try:
-        stop = session.run(observers)
+        stop = session.run(observers, catch_interrupt=catch_interrupt)
     finally:
         if saved is not None and session.tally.whole and session.tally.evaluations:
             saved.save(session.gather)
@@ -72,7 +76,7 @@ def describe_session(session: Session, stop: Stop) -> OptimizeResult:
     tally = session.tally
     result = finish(session.strategy, session.evaluate, stop, session.limits.ftarget)
     update_counts(result, session)
-    if stop.reason == "failing" and session.evaluate.errors:
+    if stop.reason == "failures" and session.evaluate.errors:
         first = session.evaluate.errors[0]
         result["message"] += f" The first: {first.kind}: {first.message}"
     result["legs"] = session.legs(stop.reason)

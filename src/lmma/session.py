@@ -15,7 +15,7 @@ from lmma.evaluation import Evaluator, Failure
 from lmma.fingerprint import differences
 from lmma.history import Observer, Recorder
 from lmma.kernels import Key
-from lmma.loop import run
+from lmma.loop import Guard, run
 from lmma.restarts import RESTART_AFTER, Plan, Schedule, leg_key, leg_start
 from lmma.rules import Rule, rules_for
 from lmma.stopping import Limits, Stop
@@ -44,10 +44,15 @@ class Session:
         The parts of the run.
     stagnation : bool
         Whether a leg without progress ends.
-    identity : dict
-        What tells this run from others, for checkpoints.
-    recorder : Recorder, optional
+    identity : callable
+        Returns what tells this run from others, for checkpoints.
+
+    Attributes
+    ----------
+    recorder : Recorder or None
         A record that is to survive an interruption.
+    guard : callable or None
+        Evaluates instead of ``evaluate`` itself, for who must know when that happens.
     """
 
     def __init__(
@@ -62,8 +67,7 @@ class Session:
         box: Box | None,
         schedule: Schedule,
         stagnation: bool = True,
-        identity: dict[str, Any] | None = None,
-        recorder: Recorder | None = None,
+        identity: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.strategy = first
         self.key = first.key
@@ -71,19 +75,21 @@ class Session:
         self.x0, self.sigma0 = x0, sigma0
         self.evaluate, self.limits, self.box, self.schedule = evaluate, limits, box, schedule
         self.stagnation = stagnation
-        self.identity = identity or {}
-        self.recorder = recorder
+        self.identity = identity
+        self.recorder: Recorder | None = None
+        self.guard: Guard | None = None
         self.tally = Tally()
         self.plan = Plan(0, first.popsize)
         self.rules: list[Rule] = rules_for(first, stagnation=stagnation)
 
-    def run(self, observers: Iterable[Observer] = ()) -> Stop:
+    def run(self, observers: Iterable[Observer] = (), *, catch_interrupt: bool = False) -> Stop:
         """Go through all legs; return why the last one ended."""
         observers = tuple(observers)
         while True:
             stop = run(
                 self.strategy, self.evaluate, self.limits, observers,
-                box=self.box, rules=self.rules, tally=self.tally,
+                box=self.box, rules=self.rules, tally=self.tally, guard=self.guard,
+                catch_interrupt=catch_interrupt,
             )  # fmt: skip
             if stop.reason not in RESTART_AFTER:
                 return stop
@@ -126,7 +132,7 @@ class Session:
             arrays["best_x"] = self.tally.best_x
         evaluate = self.evaluate
         header = {
-            "identity": self.identity,
+            "identity": self.identity(),
             "key": [str(word) for word in self.key],  # 64 bits: more than a number of JSON can hold
             "plan": asdict(self.plan),
             "tally": tally,
@@ -144,7 +150,7 @@ class Session:
         With ``any_key`` the state's seed is taken; otherwise it must be the one of this run.
         """
         key = tuple(int(word) for word in header["key"])
-        unlike = differences(header["identity"], self.identity)
+        unlike = differences(header["identity"], self.identity())
         if not any_key and key != self.key:
             unlike.append("rng (the seed) differs")
         if unlike:

@@ -46,7 +46,7 @@ REASONS: dict[str, tuple[int, bool, str]] = {
         13, False,
         "This restart's share of {limit} evaluations is used; more restarts= or a larger maxfevals goes on.",
     ),
-    "failing": (
+    "failures": (
         12, False,
         "Every evaluation failed for {value:.0f} generations in a row; result.errors holds the first few.",
     ),
@@ -106,7 +106,7 @@ class Limits:
         if self.maxtime is not None and seconds >= self.maxtime:
             return Stop("maxtime", seconds, self.maxtime)
         if tally is not None and tally.failing >= FAILING:
-            return Stop("failing", tally.failing)
+            return Stop("failures", tally.failing)
         for reason, value in strategy.stop().items():
             return Stop(reason, value, getattr(strategy, reason, math.nan))
         return None

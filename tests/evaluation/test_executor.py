@@ -94,7 +94,7 @@ def test_a_broken_executor_ends_the_run_with_the_best_so_far(threads):
             return future
 
     result = lmma.minimize(lambda x: float(x @ x), np.ones(3), 1.0, rng=1, workers=Breaks())
-    assert result.reason == "failing"
+    assert result.reason == "failures"
     assert "a process died" in result.message
     assert result.fun < 3.0
 
