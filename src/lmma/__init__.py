@@ -2,14 +2,32 @@
 
 from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
-from lmma.strategies import CMAES, CSAES, LMMAES, MAES, Strategy, methods, strategy
+from lmma.strategies import (
+    ACMAES,
+    CMAES,
+    CSAES,
+    LMCMAES,
+    LMMAES,
+    MAES,
+    VDCMAES,
+    LMMAESArchive,
+    SepCMAES,
+    Strategy,
+    methods,
+    strategy,
+)
 from lmma.version import __version__ as __version__
 
 __all__ = [
+    "ACMAES",
     "CMAES",
     "CSAES",
+    "LMCMAES",
     "LMMAES",
     "MAES",
+    "VDCMAES",
+    "LMMAESArchive",
+    "SepCMAES",
     "Strategy",
     "methods",
     "minimize",

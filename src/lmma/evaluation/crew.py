@@ -54,8 +54,14 @@ class Worker:
 
     def kill(self) -> None:
         """End the process and whatever it has started; nothing of it remains."""
+        pid = self.process.pid
+        if self.process.poll() is None:
+            os.kill(pid, signal.SIGSTOP)  # so that it starts nothing more while we look
+            for child in _descendants(pid):  # programs in sessions of their own are in no group we know
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(child, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
         self.process.wait()
 
     def forget(self) -> None:
@@ -63,6 +69,16 @@ class Worker:
         if self.reports >= 0:
             os.close(self.reports)
             self.reports = -1
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the processes that ``pid`` has started, and they in turn; none where there is no /proc."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                found += map(int, file.read().split())
+    return found + [further for child in found for further in _descendants(child)]
 
 
 def hire(slot: int, setup: dict[str, Any], descriptors: tuple[int, ...], crew: int) -> Worker:
