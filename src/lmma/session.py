@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lmma import kernels
 from lmma.bounds import Box
 from lmma.evaluation import Evaluator, Failure
 from lmma.fingerprint import differences
@@ -78,6 +79,7 @@ class Session:
         self.identity = identity
         self.recorder: Recorder | None = None
         self.guard: Guard | None = None
+        self.warnings: list[str] = []
         self.tally = Tally()
         self.plan = Plan(0, first.popsize)
         self.rules: list[Rule] = rules_for(first, stagnation=stagnation)
@@ -133,6 +135,7 @@ class Session:
         evaluate = self.evaluate
         header = {
             "identity": self.identity(),
+            "kernels": kernels.backend(),
             "key": [str(word) for word in self.key],  # 64 bits: more than a number of JSON can hold
             "plan": asdict(self.plan),
             "tally": tally,
@@ -158,6 +161,11 @@ class Session:
 
             raise CheckpointError(
                 f"it is of another run: {'; '.join(unlike)}. Remove the file to start anew, or name another"
+            )
+        if header["kernels"] != kernels.backend():
+            self.warnings.append(
+                f"the checkpoint was written with {header['kernels']} kernels and goes on with "
+                f"{kernels.backend()}: the last bits of numbers may differ from an unbroken run"
             )
         self.key = (key[0], key[1])
         self.tally = Tally(**header["tally"], legs=[Leg(**leg) for leg in header["legs"]])

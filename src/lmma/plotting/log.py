@@ -30,14 +30,15 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
 
     figure = Figure(figsize=(9.0, 6.0), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True)
+    rates = _rates(columns)
     evaluations = [float(value or 0) for value in columns["evaluations"]]
     for place, label, values, colour in (
         (axes[0, 0], "best value", columns["best_fun"], COLOURS[0]),
         (axes[0, 1], r"step size $\sigma$", columns["sigma"], COLOURS[1]),
         (axes[1, 0], "step length a coordinate", columns["step"], COLOURS[2]),
-        (axes[1, 1], "evaluations a second", _rates(columns), COLOURS[3]),
+        (axes[1, 1], "evaluations a second", rates, COLOURS[3]),
     ):
-        _draw(place, evaluations, values, colour)
+        _draw(place, evaluations, values, colour, linear=values is rates)
         place.set_ylabel(label)
         for at in _changes(evaluations, columns.get("restarts", ())):
             place.axvline(at, color="0.7", linewidth=0.8, zorder=0)
@@ -51,14 +52,16 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
     return figure
 
 
-def _draw(axes: Axes, evaluations: Sequence[float], values: Sequence[float | None], colour: str) -> None:
+def _draw(
+    axes: Axes, evaluations: Sequence[float], values: Sequence[float | None], colour: str, *, linear: bool
+) -> None:
     points = [(x, y) for x, y in zip(evaluations, values, strict=True) if y is not None and math.isfinite(y)]
     if not points:
         axes.text(0.5, 0.5, "nothing yet", transform=axes.transAxes, ha="center", color="0.5")
         return
     x, y = zip(*points, strict=True)
     axes.plot(x, y, color=colour, linewidth=1.4, marker="o" if len(x) == 1 else None, markersize=4)
-    if min(y) > 0 and max(y) > 20 * min(y):
+    if not linear and min(y) > 0 and max(y) > 20 * min(y):
         axes.set_yscale("log")
 
 
