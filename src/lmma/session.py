@@ -135,7 +135,7 @@ class Session:
         evaluate = self.evaluate
         header = {
             "identity": self.identity(),
-            "kernels": kernels.backend(),
+            "kernels": _kernels(),
             "key": [str(word) for word in self.key],  # 64 bits: more than a number of JSON can hold
             "plan": asdict(self.plan),
             "tally": tally,
@@ -162,10 +162,10 @@ class Session:
             raise CheckpointError(
                 f"it is of another run: {'; '.join(unlike)}. Remove the file to start anew, or name another"
             )
-        if header["kernels"] != kernels.backend():
+        if header["kernels"] != _kernels():
             self.warnings.append(
                 f"the checkpoint was written with {header['kernels']} kernels and goes on with "
-                f"{kernels.backend()}: the last bits of numbers may differ from an unbroken run"
+                f"{_kernels()}: the last bits of numbers may differ from an unbroken run"
             )
         self.key = (key[0], key[1])
         self.tally = Tally(**header["tally"], legs=[Leg(**leg) for leg in header["legs"]])
@@ -187,6 +187,10 @@ class Session:
 
 
 _COUNTS = ("evaluations", "generation", "failures", "late", "failing", "best_fun", "seconds")
+
+
+def _kernels() -> str:
+    return kernels.backend().partition(",")[0]  # without the number of threads, which changes no bit
 
 
 def _under(prefix: str, arrays: Arrays) -> dict[str, Any]:

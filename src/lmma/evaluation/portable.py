@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,20 @@ def dumps(thing: Any) -> bytes:
         import cloudpickle
     except ImportError:  # a minimal installation: named functions of importable modules still travel
         return pickle.dumps(thing)
-    return bytes(cloudpickle.dumps(thing))
+    nameless = [
+        module
+        for part in (thing if isinstance(thing, tuple) else (thing,))
+        if (module := sys.modules.get(getattr(part, "__module__", None) or "")) is not None
+        and getattr(module, "__spec__", None) is None  # made by runpy or exec: nobody else can import it
+        and module.__name__ != "__main__"
+    ]
+    for module in nameless:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps(thing))
+    finally:
+        for module in nameless:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 class Guarded:
