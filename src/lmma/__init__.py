@@ -16,8 +16,7 @@ from lmma.strategies import (
     methods,
     strategy,
 )
-
-__version__ = "0.1.0"
+from lmma.version import __version__ as __version__
 
 __all__ = [
     "ACMAES",

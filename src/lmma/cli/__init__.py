@@ -18,6 +18,8 @@ from lmma.cli.status import INTERRUPTED, OK, USAGE, UsageError
 
 COMMANDS = {
     "minimize": "minimise a built-in problem, a Python function or an external program",
+    "resume": "go on with a run that was saved by minimize --checkpoint",
+    "plot": "draw a run from the records of minimize --log, also while it goes on",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
 }
@@ -95,6 +97,7 @@ def _main(words: list[str]) -> int:
     if args.name is None:
         parser.print_help()
         return OK
+    args.words = words
     status = import_module(f"lmma.cli.{args.name}").run(args)
     sys.stdout.flush()
     return int(status)
