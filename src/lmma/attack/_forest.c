@@ -35,13 +35,18 @@
 #else
 #define HAVE_THREADS 1
 #include <pthread.h>
+#include <sys/mman.h>
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(p) __builtin_prefetch(p)
 #endif
 
 #define LANES 32  /* rows a mask can hold */
-#define BLOCK 32  /* trees in flight: 2 x 8 KiB of work lists stay in the first-level cache */
+#ifndef BLOCK
+#define BLOCK 64  /* trees in flight: the work lists stay in the first cache */
+#endif
+#ifndef BAND
 #define BAND 8    /* groups of rows that share one pass over a block of trees */
+#endif
 #define FLUSH 255 /* trees that a counter of one byte can hold */
 
 typedef struct {
@@ -312,6 +317,22 @@ static void *copied(const void *source, size_t bytes)
     return copy;
 }
 
+/* A walk jumps over the whole array: with pages of 4 KiB most jumps would also miss the table of pages. */
+static void *copied_to_large_pages(const void *source, size_t bytes)
+{
+#if defined(MADV_HUGEPAGE)
+    const size_t page = (size_t)1 << 21;
+    void *copy = NULL;
+    if (bytes < page) return copied(source, bytes);
+    if (posix_memalign(&copy, page, (bytes + page - 1) / page * page) != 0) return NULL;
+    madvise(copy, (bytes + page - 1) / page * page, MADV_HUGEPAGE); /* a wish; refusal costs speed only */
+    memcpy(copy, source, bytes);
+    return copy;
+#else
+    return copied(source, bytes);
+#endif
+}
+
 /* A forest is sound when every tree is one complete preorder sequence inside its own slice. */
 static const char *unsound(const Forest *f)
 {
@@ -401,7 +422,7 @@ static PyObject *forest_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     f->n_trees = (uint64_t)r.len / 8 - 1;
     f->n_used = (uint64_t)u.len / 4;
     f->n_values = (uint64_t)v.len / (8 * n_classes);
-    f->words = copied(w.buf, (size_t)w.len);
+    f->words = copied_to_large_pages(w.buf, (size_t)w.len);
     f->roots = copied(r.buf, (size_t)r.len);
     f->used = copied(u.buf, (size_t)u.len);
     f->base = calloc(n_classes, sizeof(double));
