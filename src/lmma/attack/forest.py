@@ -1,18 +1,20 @@
 """A fitted random forest as flat arrays, evaluated exactly and fast.
 
-scikit-learn's ``predict_proba`` pays some 70 microseconds of Python a tree and call, whatever the number
-of rows; an attack asks for a few rows thousands of times. `compile_forest` lays all trees out in one
-array and walks it in C (`_forest.c`; a NumPy twin takes over where no compiler was found).
+scikit-learn's ``predict_proba`` pays some 70 microseconds of Python a tree and call, whatever the
+number of rows; an attack asks for a few rows thousands of times. `compile_forest` lays all trees
+out in one array and walks it in C (`_forest.c`; a NumPy twin takes over where no compiler was
+found).
 
 Exactness, bit for bit:
 
-- scikit-learn casts the input to float32 and asks ``x <= threshold`` with a float64 threshold. For a
-  float32 ``x`` that is the same question as ``x <= t`` with ``t`` the largest float32 not above the
-  threshold, so thresholds shrink to four bytes and nothing changes.
-- Probabilities are summed over the trees in their order and divided by their number once. Where all
-  leaves hold a single class the sums are whole numbers and no order matters. Otherwise the values are
-  added in the order of ``estimators_``, as scikit-learn does with ``n_jobs=1``; with more jobs
-  scikit-learn itself adds in the order in which its threads finish, and its last bit may vary.
+- scikit-learn casts the input to float32 and asks ``x <= threshold`` with a float64 threshold.
+  For a float32 ``x`` that is the same question as ``x <= t`` with ``t`` the largest float32 not
+  above the threshold, so thresholds shrink to four bytes and nothing changes.
+- Probabilities are summed over the trees in their order and divided by their number once. Where
+  all leaves hold a single class the sums are whole numbers and no order matters. Otherwise the
+  values are added in the order of ``estimators_``, as scikit-learn does with ``n_jobs=1``; with
+  more jobs scikit-learn itself adds in the order in which its threads finish, and its last bit
+  may vary.
 """
 
 from __future__ import annotations
@@ -53,15 +55,15 @@ class Engine(Protocol):
 class FlatForest:
     """All trees of a forest, one after another, each in preorder.
 
-    The child for ``x <= threshold`` follows its parent; the other lies `offset` nodes after it. A leaf
-    has offset 0.
+    The child for ``x <= threshold`` follows its parent; the other lies `offset` nodes after it. A
+    leaf has offset 0.
 
     Attributes
     ----------
     words : (nodes, 2 or 3) uint32
-        First column: the bits of the float32 threshold, or for a leaf its payload: a class, or a row of
-        `values`. Then ``feature << bits | offset`` in one column, or feature and offset in two where
-        they do not fit into 32 bits.
+        First column: the bits of the float32 threshold, or for a leaf its payload: a class, or a
+        row of `values`. Then ``feature << bits | offset`` in one column, or feature and offset in
+        two where they do not fit into 32 bits.
     bits : int
         Bits of the offset in the packed form.
     roots : (trees + 1,) uint64
@@ -179,9 +181,7 @@ class CompiledForest:
             ) from None
         return out
 
-    def predict_proba(
-        self, X: ArrayLike, *, group: int | None = None, threads: int = 1
-    ) -> Floats:
+    def predict_proba(self, X: ArrayLike, *, group: int | None = None, threads: int = 1) -> Floats:
         """Return scikit-learn's class probabilities, bit for bit; see `sums` for the arguments."""
         out = self.sums(X, group=group, threads=threads)
         out /= self.n_trees

@@ -31,7 +31,9 @@ class Forest:
     ) -> None:
         if stride not in (2, 3) or not 1 <= bits <= 31 or n_features < 1 or n_classes < 1:
             raise ValueError("forest: stride, bits, n_features or n_classes out of range")
-        self.threshold = words[:, 0].view(np.float32) if stride == 2 else words[:, 0].copy().view("f4")
+        self.threshold = (
+            words[:, 0].view(np.float32) if stride == 2 else words[:, 0].copy().view("f4")
+        )
         self.payload = words[:, 0]
         packed = stride == 2
         self.offset = words[:, 1] & np.uint32((1 << bits) - 1) if packed else words[:, 2]
