@@ -1,0 +1,116 @@
+"""What a problem is, and how functions that work on rows are fed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array: TypeAlias = NDArray[np.floating]  # float32 or float64, the same in as out
+
+# Temporaries of this many numbers (256 kB in float64) stay in a core's own cache; larger batches
+# are worked off in blocks of rows, so that n = 10^6 needs no second copy of the population.
+BLOCK = 1 << 15
+
+
+def as_rows(X: ArrayLike) -> Array:
+    """Return X as a contiguous (rows, n) array of float32 or float64; a single x is one row.
+
+    Contiguous rows are summed in one fixed order, so the value of a candidate does not depend on
+    the memory layout or on the batch it comes in.
+    """
+    rows = np.asarray(X, order="C")
+    if rows.dtype.char not in "df":
+        if rows.dtype.kind not in "fiub":
+            raise TypeError(f"X must hold real numbers, got dtype {rows.dtype}")
+        rows = rows.astype(np.float64)
+    if rows.ndim == 1:
+        rows = rows[np.newaxis]
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise ValueError(
+            f"X must have shape (rows, n) or (n,) with n >= 1, got shape {np.shape(X)}; "
+            "give one candidate a row"
+        )
+    return rows
+
+
+def in_blocks(function: Callable[[Array], Array], X: Array, block: int = BLOCK) -> Array:
+    """Return function(X), computed for at most `block` numbers (at least one row) at a time."""
+    if X.size <= block:
+        return function(X)
+    step = max(1, block // X.shape[1])
+    values = np.empty(len(X), X.dtype)
+    for first in range(0, len(X), step):
+        values[first : first + step] = function(X[first : first + step])
+    return values
+
+
+def rowwise(function: Callable[[Array], Array]) -> Callable[[ArrayLike], Any]:
+    """Return `function` with its input checked: (rows, n) gives (rows,), (n,) gives a float."""
+
+    @wraps(function)
+    def evaluate(X: ArrayLike) -> Any:
+        values = in_blocks(function, as_rows(X))
+        return values if np.ndim(X) == 2 else float(values[0])
+
+    return evaluate
+
+
+def origin(n: int) -> Array:
+    """Return the n-dimensional zero vector."""
+    return np.zeros(n)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function to minimise, with its optimum and a customary place to start.
+
+    Calling a problem evaluates it: `problem(X)`.
+
+    Parameters
+    ----------
+    name : str
+        What `lmma.problems.get` and the command line call it.
+    function : callable
+        Maps rows (rows, n) to values (rows,), and leaves its argument as it was.
+    optimum : float
+        The least value of the function.
+    x_opt : callable
+        Maps n to a point (n,) where the least value is taken.
+    lower, upper : float
+        The box [lower, upper]^n in which a start is drawn. The search itself is not bounded by it.
+    sigma0 : float
+        The step size to start with.
+    doc : str
+        One line about the function.
+    """
+
+    name: str
+    function: Callable[[Array], Array]
+    optimum: float = 0.0
+    x_opt: Callable[[int], Array] = origin
+    lower: float = -5.0
+    upper: float = 5.0
+    sigma0: float = 3.0
+    doc: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.lower < self.upper:
+            raise ValueError(
+                f"lower must be less than upper, got lower={self.lower!r}, upper={self.upper!r}"
+            )
+        if not self.sigma0 > 0:
+            raise ValueError(f"sigma0 must be greater than 0, got {self.sigma0!r}")
+
+    def __call__(self, X: ArrayLike) -> Any:
+        """Return one value a row for X of shape (rows, n), a float for X of shape (n,)."""
+        rows = np.asarray(X)
+        if rows.ndim == 2:
+            return self.function(rows)
+        if rows.ndim == 1:
+            return float(self.function(rows[np.newaxis])[0])
+        raise ValueError(f"X must have shape (rows, n) or (n,), got shape {rows.shape}")

@@ -1,0 +1,21 @@
+"""The strategies of the paper, one file each; ``es.py`` holds what they share."""
+
+# ruff: noqa: I001  (strategies register in the order of the paper)
+from lmma.strategies.base import Strategy
+from lmma.strategies.csa import CSAES
+from lmma.strategies.cma import CMAES
+from lmma.strategies.ma import MAES
+from lmma.strategies.lmma import LMMAES
+from lmma.strategies.registry import methods, register, strategy, strategy_class
+
+__all__ = [
+    "CMAES",
+    "CSAES",
+    "LMMAES",
+    "MAES",
+    "Strategy",
+    "methods",
+    "register",
+    "strategy",
+    "strategy_class",
+]

@@ -1,0 +1,137 @@
+"""CMA-ES as Algorithm 1 gives it (the blue lines): a covariance matrix and its square root.
+
+=====  ===================  ========  ================================================
+paper  code                 shape     meaning
+=====  ===================  ========  ================================================
+C      ``covariance``       (n, n)    covariance matrix of the search distribution
+M      ``root``             (n, n)    its symmetric square root, renewed every
+                                      ``period`` generations
+p_c    ``path``             (n,)      evolution path of d
+c_c    ``c_c``              float     its fading rate
+c_1    ``c_1``              float     rate of the rank-one update with p_c
+c_mu   ``c_mu``             float     rate of the rank-mu update with the selected d
+=====  ===================  ========  ================================================
+
+"t mod n/lambda = 0" with a quotient that is not whole: its floor, at least 1, is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.linalg import add_product
+from lmma.strategies.ma import ma_parameters
+from lmma.strategies.recombination import Array, Recombination, Selection, cumulate
+from lmma.strategies.registry import register
+from lmma.strategies.stepsize import CSA
+
+
+@dataclass(frozen=True)
+class CMAParameters:
+    """The constants of CMA-ES."""
+
+    recombination: Recombination
+    c_sigma: float
+    c_c: float
+    c_1: float
+    c_mu: float
+    period: int
+
+
+def cma_parameters(
+    n: int,
+    lam: int,
+    *,
+    mu: int | None = None,
+    weights: Array | None = None,
+    c_sigma: float | None = None,
+    c_c: float | None = None,
+    c_1: float | None = None,
+    c_mu: float | None = None,
+    period: int | None = None,
+) -> CMAParameters:
+    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
+    ma = ma_parameters(n, lam, mu=mu, weights=weights, c_sigma=c_sigma, c_1=c_1, c_mu=c_mu)
+    if c_c is None:
+        c_c = 4 / (n + 4)  # [A1:1]
+    if period is None:
+        period = max(1, n // lam)  # [A1:7]
+    return CMAParameters(ma.recombination, ma.c_sigma, c_c, ma.c_1, ma.c_mu, period)
+
+
+@final
+class Covariance(Transform):
+    """d = C^(1/2) z with C learned and its root renewed now and then."""
+
+    STATE = ("covariance", "root", "path")
+    keeps_directions = True
+
+    def __init__(self, n: int, parameters: CMAParameters, dtype: npt.DTypeLike) -> None:
+        self.parameters = parameters
+        self.covariance = np.eye(n, dtype=dtype)  # [A1:2]
+        self.root = np.eye(n, dtype=dtype)
+        self.path = np.zeros(n, dtype=dtype)  # [A1:2]
+
+    def sample(
+        self,
+        source: Source,
+        generation: int,
+        mean: Array,
+        step: float | Array,
+        z: Array,
+        d: Array,
+        out: Array,
+    ) -> None:
+        """Renew the root if it is due, then sample as every strategy does."""
+        if generation % self.parameters.period == 0:  # [A1:7]
+            self._renew_root()
+        super().sample(source, generation, mean, step, z, d, out)
+
+    def _renew_root(self) -> None:
+        eigenvalues, basis = np.linalg.eigh(self.covariance)
+        # Rounding can push the smallest eigenvalues below zero at condition numbers beyond 1e14.
+        smallest = float(eigenvalues[-1]) * np.finfo(self.covariance.dtype).eps
+        scaled = basis * np.sqrt(np.sqrt(np.maximum(eigenvalues, smallest)))
+        np.matmul(scaled, scaled.T, out=self.root)
+
+    def apply(self, z: Array, out: Array | None = None) -> Array:
+        """Return the root of C times z."""
+        return np.matmul(z, self.root, out=out)  # [A1:8]; the root is symmetric
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the same, as the root is symmetric."""
+        return d @ self.root
+
+    def update(self, best: Selection, p_sigma: Array) -> None:
+        """Move C towards the path p_c and the selected steps."""
+        c_1, c_mu = self.parameters.c_1, self.parameters.c_mu
+        cumulate(self.path, self.parameters.c_c, best.mu_w, best.d_mean)  # [A1:14]
+        gains = np.sqrt(c_mu * best.weights).astype(self.path.dtype)[:, None]
+        steps = np.vstack((math.sqrt(c_1) * self.path, gains * best.d))  # (mu + 1, n)
+        add_product(self.covariance, 1 - c_1 - c_mu, steps, steps)  # [A1:15]
+
+
+@final
+@register("cma-es")
+class CMAES(ES):
+    """Covariance matrix adaptation evolution strategy of Algorithm 1, O(n^2) a sample."""
+
+    define = staticmethod(cma_parameters)
+    parameters: CMAParameters
+
+    def _make_step(self) -> CSA:
+        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+
+    def _make_transform(self) -> Covariance:
+        return Covariance(self.n, self.parameters, self.dtype)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs: C, its root, the decomposition's work space."""
+        return (6 * n + 5 * popsize + 6) * n * itemsize

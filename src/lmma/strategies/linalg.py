@@ -1,0 +1,21 @@
+"""Dense updates in place, at the speed of BLAS."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lmma.strategies.recombination import Array
+
+
+def add_product(matrix: Array, keep: float, left: Array, right: Array) -> None:
+    """Set ``matrix`` to ``keep * matrix + left^T right`` without a temporary of its size.
+
+    ``matrix`` is (n, n) and C-contiguous, ``left`` and ``right`` are (k, n), one vector a row.
+    """
+    from scipy.linalg import blas
+
+    gemm = blas.dgemm if matrix.dtype == np.float64 else blas.sgemm
+    # BLAS stores columns: it sees the transposes, and (left^T right)^T = right^T left.
+    result = gemm(1.0, right.T, left.T, beta=keep, c=matrix.T, trans_b=True, overwrite_c=True)
+    if not np.shares_memory(result, matrix):
+        matrix[...] = result.T

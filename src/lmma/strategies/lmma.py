@@ -1,0 +1,190 @@
+"""LM-MA-ES: O(log n) direction vectors in place of a matrix (the green lines of Algorithm 1).
+
+=====  =================  ========  ================================================================
+paper  code               shape     meaning
+=====  =================  ========  ================================================================
+m      ``m``              int       number of direction vectors
+m_i    ``vectors``        (m, n)    fading records of selected z, fastest first
+c_d,i  ``c_d``            (m,)      how strongly m_i stretches its direction
+c_c,i  ``c_c``            (m,)      how fast m_i fades
+-      ``gram``           (m, m)    m_i . m_j, kept up to date without a pass over ``vectors``
+-      ``projections``    (lam, m)  z_i . m_j of the last sample
+=====  =================  ========  ================================================================
+
+The factors of [A1:10], applied one after another, fold into two matrix products (``kernels.fold``).
+From V' = diag(a) V + b w^T with w = z_mean follows
+
+    gram' = diag(a) gram diag(a) + (a u) b^T + b (a u)^T + |w|^2 b b^T,    u = V w,
+
+where u is a weighted mean of rows of ``projections``, known from sampling.
+
+Departs from [A1:1] for small n (docs/departures.md): c_sigma, c_c and c_d are capped at 1/2. As printed
+they exceed 1 for n <= 25, which flips the sign of paths, and 2 for n <= 9, which leaves no real root in
+[A1:13] and [A1:18]. Nothing changes from n = 64 up with the default population.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma import kernels
+from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.recombination import (
+    Array,
+    Indices,
+    Recombination,
+    Selection,
+    default_popsize,
+    recombination,
+    weighted_mean,
+)
+from lmma.strategies.registry import register
+from lmma.strategies.stepsize import CSA
+
+CAP = 0.5  # solves sphere, ellipsoid and Rosenbrock for every small n; a cap of 1 does not at n = 2
+RENEW = 64  # generations between two exact computations of the Gram matrix, against drift
+
+
+@dataclass(frozen=True)
+class LMMAParameters:
+    """The constants of LM-MA-ES."""
+
+    recombination: Recombination
+    c_sigma: float
+    m: int
+    c_d: Array = field(repr=False)
+    c_c: Array = field(repr=False)
+
+
+def lmma_parameters(
+    n: int,
+    lam: int,
+    *,
+    mu: int | None = None,
+    weights: Array | None = None,
+    c_sigma: float | None = None,
+    m: int | None = None,
+    c_d: npt.ArrayLike | None = None,
+    c_c: npt.ArrayLike | None = None,
+) -> LMMAParameters:
+    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
+    shared = recombination(lam, mu, weights)
+    if m is None:
+        m = default_popsize(n)  # [A1:1]
+    if m < 1:
+        raise ValueError(f"m must be at least 1, got {m}")
+    if c_sigma is None:
+        c_sigma = min(2 * lam / n, CAP)  # [A1:1]
+    i = np.arange(m)  # the paper's i - 1
+    c_d = np.minimum(1 / (1.5**i * n), CAP) if c_d is None else np.asarray(c_d, float)  # [A1:1]
+    c_c = np.minimum(lam / (4.0**i * n), CAP) if c_c is None else np.asarray(c_c, float)  # [A1:1]
+    for name, rates in (("c_d", c_d), ("c_c", c_c)):
+        if rates.shape != (m,) or np.any(rates < 0) or np.any(rates >= 1):
+            raise ValueError(f"{name} must be {m} rates (m={m}) in [0, 1), got {rates!r}")
+    return LMMAParameters(shared, c_sigma, m, c_d, c_c)
+
+
+@final
+class DirectionVectors(Transform):
+    """d = (factor of m_k) ... (factor of m_1) z, the identity stretched along m directions."""
+
+    STATE = ("vectors", "gram", "age")
+
+    def __init__(self, n: int, parameters: LMMAParameters, dtype: npt.DTypeLike) -> None:
+        m = parameters.m
+        self.parameters = parameters
+        self.vectors = np.zeros((m, n), dtype=dtype)  # [A1:2]
+        self.gram = np.zeros((m, m))
+        self.age = 0  # generations learned from: min(t, m) vectors are applied
+        self.keep = 1.0 - parameters.c_c
+        self.projections: Array = np.zeros((parameters.recombination.lam, m))
+
+    @property
+    def active(self) -> int:
+        """How many direction vectors are applied now."""
+        return min(self.age, self.parameters.m)  # [A1:9]
+
+    def sample(
+        self,
+        source: Source,
+        generation: int,
+        mean: Array,
+        step: float | Array,
+        z: Array,
+        d: Array,
+        out: Array,
+    ) -> None:
+        """Draw and transform in one go; [A1:5] to [A1:11] without a pass for each vector."""
+        self.projections = kernels.lm_sample(
+            source.key, generation, 0, self.vectors, self.active, self.gram, self.parameters.c_d,
+            mean, step, z, out,
+        )  # fmt: skip
+
+    def apply(self, z: Array, out: Array | None = None) -> Array:
+        """Return M z."""
+        return self._apply(z, z @ self.vectors[: self.active].T, out)
+
+    def _apply(self, z: Array, projections: Array, out: Array | None = None) -> Array:
+        if self.active == 0:
+            return np.positive(z, out=out)
+        alpha, mix = self._fold()
+        # Departs from [A1:10]: the factors are folded into two products; docs/departures.md
+        d: Array = np.matmul((projections @ mix).astype(z.dtype), self.vectors[: self.active], out=out)
+        d += alpha * z
+        return d
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of M times d."""
+        if self.active == 0:
+            return d.copy()
+        alpha, mix = self._fold()
+        vectors = self.vectors[: self.active]
+        return alpha * d + ((d @ vectors.T) @ mix.T).astype(d.dtype) @ vectors
+
+    def _fold(self) -> tuple[float, Array]:
+        k = self.active
+        return kernels.fold(self.gram[:k, :k], self.parameters.c_d[:k])
+
+    def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
+        """Return M z_mean; its projections on the m_i are known from sampling."""
+        return self._apply(z_mean, weighted_mean(weights, order, self.projections)[: self.active])
+
+    def update(self, best: Selection, p_sigma: Array) -> None:
+        """Let every m_i fade and add the mean of the selected z, each at its own rate."""
+        c_c = self.parameters.c_c
+        gain = np.sqrt(best.mu_w * c_c * (2 - c_c))
+        u = self.keep * best.mean_of(self.projections)
+        length2 = float(np.dot(best.z_mean, best.z_mean))
+        self.gram *= self.keep[:, None]
+        self.gram *= self.keep
+        cross = np.outer(u + (length2 / 2) * gain, gain)
+        self.gram += cross
+        self.gram += cross.T
+        kernels.lm_update(self.vectors, self.keep, gain, best.z_mean)  # [A1:17] [A1:18]
+        self.age += 1
+        if self.age % RENEW == 0:
+            self.gram[...] = self.vectors @ self.vectors.T
+
+
+@final
+@register("lm-ma-es")
+class LMMAES(ES):
+    """Limited-memory matrix adaptation evolution strategy, O(n log n) a sample."""
+
+    define = staticmethod(lmma_parameters)
+    parameters: LMMAParameters
+
+    def _make_step(self) -> CSA:
+        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+
+    def _make_transform(self) -> DirectionVectors:
+        return DirectionVectors(self.n, self.parameters, self.dtype)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs: direction vectors, candidates and their z."""
+        return (default_popsize(n) + 2 * popsize + 8) * n * itemsize

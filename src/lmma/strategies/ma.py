@@ -1,0 +1,133 @@
+"""MA-ES: a full transformation matrix, no covariance matrix (the violet lines of Algorithm 1).
+
+=======  ===================  ========  =========================================================
+paper    code                 shape     meaning
+=======  ===================  ========  =========================================================
+M        ``matrix``           (n, n)    transformation matrix, d = M z
+c_1      ``c_1``              float     rate of the rank-one update with p_sigma
+c_mu     ``c_mu``             float     rate of the rank-mu update with the selected z
+d_sigma  ``d_sigma``          (n,)      M p_sigma
+=======  ===================  ========  =========================================================
+
+The paper prints p^(t) in Algorithm 1 and eq. 2 and p^(t+1) in eq. 3; p^(t+1) is used here. It makes no
+measurable difference.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.es import ES, Transform
+from lmma.strategies.linalg import add_product
+from lmma.strategies.recombination import Array, Recombination, Selection, recombination
+from lmma.strategies.registry import register
+from lmma.strategies.stepsize import CSA
+
+Update = Literal["additive", "multiplicative"]
+
+
+@dataclass(frozen=True)
+class MAParameters:
+    """The constants of MA-ES."""
+
+    recombination: Recombination
+    c_sigma: float
+    c_1: float
+    c_mu: float
+    update: Update = "additive"
+
+
+def ma_parameters(
+    n: int,
+    lam: int,
+    *,
+    mu: int | None = None,
+    weights: Array | None = None,
+    c_sigma: float | None = None,
+    c_1: float | None = None,
+    c_mu: float | None = None,
+    update: Update = "additive",
+) -> MAParameters:
+    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
+    shared = recombination(lam, mu, weights)
+    mu_w = shared.mu_w
+    if c_sigma is None:
+        c_sigma = (mu_w + 2) / (n + mu_w + 5)  # [A1:1]
+    if c_1 is None:
+        c_1 = 2 / ((n + 1.3) ** 2 + mu_w)  # [A1:1]
+    if c_mu is None:
+        c_mu = min(1 - c_1, 2 * (mu_w - 2 + 1 / mu_w) / ((n + 2) ** 2 + mu_w))  # [A1:1]
+    if update not in ("additive", "multiplicative"):
+        raise ValueError(f"update must be 'additive' or 'multiplicative', got {update!r}")
+    return MAParameters(shared, c_sigma, c_1, c_mu, update)
+
+
+@final
+class FullMatrix(Transform):
+    """d = M z with M learned directly."""
+
+    STATE = ("matrix",)
+    keeps_directions = True
+
+    def __init__(self, n: int, parameters: MAParameters, dtype: npt.DTypeLike) -> None:
+        self.parameters = parameters
+        self.matrix = np.eye(n, dtype=dtype)  # [A1:2]
+
+    def apply(self, z: Array, out: Array | None = None) -> Array:
+        """Return M z."""
+        return np.matmul(z, self.matrix.T, out=out)  # [A1:8]
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of M times d."""
+        return d @ self.matrix
+
+    def update(self, best: Selection, p_sigma: Array) -> None:
+        """Move M towards the path and the selected steps."""
+        if self.parameters.update == "additive":
+            self._update_additive(best, p_sigma)
+        else:
+            self._update_multiplicative(best, p_sigma)
+
+    def _update_additive(self, best: Selection, p_sigma: Array) -> None:
+        """Fast MA-ES, eq. 2: [A1:16] multiplied out, O(n^2) a candidate thanks to the known d."""
+        c_1, c_mu = self.parameters.c_1, self.parameters.c_mu
+        d_sigma = self.matrix @ p_sigma
+        gains = np.sqrt(c_mu / 2 * best.weights).astype(p_sigma.dtype)[:, None]
+        d = np.vstack((math.sqrt(c_1 / 2) * d_sigma, gains * best.d))  # (mu + 1, n)
+        z = np.vstack((math.sqrt(c_1 / 2) * p_sigma, gains * best.z))
+        add_product(self.matrix, 1 - c_1 / 2 - c_mu / 2, d, z)  # [A1:16]
+
+    def _update_multiplicative(self, best: Selection, p_sigma: Array) -> None:
+        """MA-ES as Algorithm 1 prints it: a product of two n x n matrices."""
+        c_1, c_mu = self.parameters.c_1, self.parameters.c_mu
+        identity = np.eye(len(p_sigma), dtype=p_sigma.dtype)
+        z = best.z
+        rank_mu = (best.weights.astype(z.dtype)[:, None] * z).T @ z
+        self.matrix[...] = self.matrix @ (  # [A1:16]
+            identity + c_1 / 2 * (np.outer(p_sigma, p_sigma) - identity) + c_mu / 2 * (rank_mu - identity)
+        )
+
+
+@final
+@register("ma-es")
+class MAES(ES):
+    """Matrix adaptation evolution strategy, O(n^2) a sample."""
+
+    define = staticmethod(ma_parameters)
+    parameters: MAParameters
+
+    def _make_step(self) -> CSA:
+        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+
+    def _make_transform(self) -> FullMatrix:
+        return FullMatrix(self.n, self.parameters, self.dtype)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs: the matrix, candidates, their z and d."""
+        return (n + 5 * popsize + 6) * n * itemsize

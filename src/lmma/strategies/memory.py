@@ -1,0 +1,48 @@
+"""How much memory there is, so that a request that cannot fit is refused before it is allocated."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def available_memory() -> int | None:
+    """Return the bytes a new process may hope for, or None where the system does not tell."""
+    known = [size for size in (_meminfo(), _control_group()) if size is not None]
+    if known:
+        return min(known)
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _meminfo() -> int | None:
+    """Return what Linux estimates it can hand out without swapping."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # not Linux: the caller asks elsewhere
+    return None
+
+
+def _control_group() -> int | None:
+    """Return what the limit of this control group, a container's for instance, leaves free."""
+    root = Path("/sys/fs/cgroup")
+    try:
+        limit = (root / "memory.max").read_text().strip()
+        used = int((root / "memory.current").read_text())
+    except (OSError, ValueError):
+        return None
+    return None if limit == "max" else max(0, int(limit) - used)
+
+
+def readable(size: float) -> str:
+    """Return a size in bytes as people read it, such as ``'3.2 GB'``."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")

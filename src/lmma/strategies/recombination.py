@@ -1,0 +1,117 @@
+"""Ranking and weighted recombination: what every strategy of the paper shares.
+
+==========  ===================  ========  ==============================================
+paper       code                 shape     meaning
+==========  ===================  ========  ==============================================
+lambda      ``lam``              int       candidates a generation
+mu          ``mu``               int       candidates selected
+w_i         ``weights``          (mu,)     recombination weights, decreasing, summing to 1
+mu_w        ``mu_w``             float     variance-effective selection mass
+i:lambda    ``Selection.order``  (valid,)  indices of candidates, best first
+==========  ===================  ========  ==============================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma import kernels
+
+Array = npt.NDArray[np.floating]
+Indices = npt.NDArray[np.intp]
+
+
+def default_popsize(n: int) -> int:
+    """Return the paper's lambda for ``n`` variables."""
+    return 4 + math.floor(3 * math.log(n))  # [A1:1]
+
+
+@dataclass(frozen=True)
+class Recombination:
+    """How many candidates a generation has, and how the best of them are weighted."""
+
+    lam: int
+    weights: Array = field(repr=False)
+    mu: int = field(init=False)
+    mu_w: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", len(self.weights))
+        object.__setattr__(self, "mu_w", 1.0 / float(self.weights @ self.weights))  # [A1:1]
+
+
+def recombination(lam: int, mu: int | None = None, weights: Array | None = None) -> Recombination:
+    """Return Algorithm 1's weights for ``lam`` candidates, or the given ones normalised to sum 1."""
+    if weights is not None:
+        weights = np.array(weights, dtype=np.float64)
+        if weights.ndim != 1 or not 1 <= len(weights) <= lam or np.any(weights <= 0):
+            raise ValueError(
+                f"weights must be 1 to {lam} positive numbers (one for each selected candidate), "
+                f"got {weights!r}"
+            )
+        if mu not in (None, len(weights)):
+            raise ValueError(f"mu={mu} contradicts the {len(weights)} weights given: pass one of them")
+    else:
+        mu = lam // 2 if mu is None else mu  # [A1:1]
+        if not 1 <= mu <= lam:
+            raise ValueError(f"mu must lie between 1 and popsize={lam}, got {mu}")
+        weights = math.log(mu + 0.5) - np.log(np.arange(1, mu + 1))  # [A1:1]
+    return Recombination(lam, weights / weights.sum())
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One generation, ranked: all that a transform or a step-size rule may learn from.
+
+    Arrays in the order of sampling stay behind ``mean_of`` and ``pick``, which rank first; so weights can
+    never meet candidates in the wrong order.
+    """
+
+    order: Indices  # (valid,) every candidate that has a value, best first
+    values: Array  # (valid,) their values, increasing
+    weights: Array  # (mu,), fewer if fewer candidates have a value
+    mu_w: float
+    z_mean: Array  # (n,) weighted mean of the selected z
+    d_mean: Array  # (n,) weighted mean of the selected d
+    sampled_z: Array = field(repr=False)  # (lam, n) in the order of sampling: use ``z``
+    sampled_d: Array | None = field(repr=False, default=None)  # likewise: use ``d``
+
+    def mean_of(self, rows: Array) -> Array:
+        """Return the weighted mean of the selected among ``rows`` (given in the order of sampling)."""
+        return weighted_mean(self.weights, self.order, rows)
+
+    def pick(self, rows: Array, count: int | None = None) -> Array:
+        """Return the ``count`` best of ``rows``, best first; as many as there are weights by default."""
+        return rows[self.order[: len(self.weights) if count is None else count]]
+
+    @property
+    def z(self) -> Array:
+        """The selected standard normal vectors, best first, (mu, n)."""
+        return self.pick(self.sampled_z)
+
+    @property
+    def d(self) -> Array:
+        """The selected mutation directions, best first, (mu, n)."""
+        if self.sampled_d is None:
+            raise ValueError("this strategy does not keep directions: set keeps_directions on its transform")
+        return self.pick(self.sampled_d)
+
+
+def weighted_mean(weights: Array, order: Indices, rows: Array) -> Array:
+    """Return the sum of ``weights[i] * rows[order[i]]``."""
+    out = np.empty(rows.shape[1], dtype=rows.dtype)
+    kernels.recombine(weights, order[: len(weights)], rows, out)
+    return out
+
+
+def cumulate(path: Array, rate: float, mu_w: float, step: Array) -> None:
+    """Fade ``path`` by ``rate`` and add ``step`` so that a random walk keeps it standard normal.
+
+    p_sigma, p_c and every direction vector m_i of the paper obey this one recursion.
+    """
+    path *= 1.0 - rate
+    path += math.sqrt(mu_w * rate * (2.0 - rate)) * step
