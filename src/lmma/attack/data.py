@@ -123,9 +123,7 @@ def read_idx(path: str | os.PathLike[str]) -> Bytes:
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{path} is damaged: {error}; fetch it again") from None
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != 8 or not 1 <= content[3] <= 4:
-        raise ValueError(
-            f"{path} is not an idx file of unsigned bytes: it starts with {content[:4]!r}"
-        )
+        raise ValueError(f"{path} is not an idx file of unsigned bytes: it starts with {content[:4]!r}")
     start = 4 + 4 * content[3]
     if len(content) < start:
         raise ValueError(f"{path} is damaged: it ends within its header; fetch it again")

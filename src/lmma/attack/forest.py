@@ -304,8 +304,7 @@ def _preorder(tree: Any) -> _Tree:
     value = tree.value[order, 0, :]
     if not np.allclose(value.sum(axis=1), 1.0):
         raise ValueError(
-            "the leaves of the model hold counts, not probabilities; fit it with scikit-learn 1.3"
-            " or later"
+            "the leaves of the model hold counts, not probabilities; fit it with scikit-learn 1.3 or later"
         )
     return _Tree(offset.astype(np.uint32), tree.feature[order], tree.threshold[order], value)
 
@@ -323,7 +322,7 @@ def _not_above(threshold: Floats) -> NDArray[np.float32]:
     """Return the largest float32 numbers that do not exceed the given float64 ones."""
     nearest = _float32(threshold)
     above = nearest.astype(np.float64) > threshold
-    lower: NDArray[np.float32] = np.where(
-        above, np.nextafter(nearest, np.float32(-np.inf)), nearest
-    ).astype(np.float32)
+    lower: NDArray[np.float32] = np.where(above, np.nextafter(nearest, np.float32(-np.inf)), nearest).astype(
+        np.float32
+    )
     return lower

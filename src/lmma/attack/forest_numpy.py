@@ -31,9 +31,7 @@ class Forest:
     ) -> None:
         if stride not in (2, 3) or not 1 <= bits <= 31 or n_features < 1 or n_classes < 1:
             raise ValueError("forest: stride, bits, n_features or n_classes out of range")
-        self.threshold = (
-            words[:, 0].view(np.float32) if stride == 2 else words[:, 0].copy().view("f4")
-        )
+        self.threshold = words[:, 0].view(np.float32) if stride == 2 else words[:, 0].copy().view("f4")
         self.payload = words[:, 0]
         packed = stride == 2
         self.offset = words[:, 1] & np.uint32((1 << bits) - 1) if packed else words[:, 2]
@@ -41,8 +39,7 @@ class Forest:
         self.roots = roots.astype(np.int64)
         self.values = values
         self.n_classes = n_classes
-        self.low: NDArray[np.float32] | None = None
-        self.high: NDArray[np.float32] | None = None
+        self.box: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None  # where it is valid
         fault = self._fault(feature, used, n_features)
         if fault:
             raise ValueError(f"forest: damaged nodes ({fault})")
@@ -81,7 +78,7 @@ class Forest:
         """Return this forest with the box attached; the walk in NumPy gains nothing from pruning."""
         pruned = object.__new__(Forest)
         pruned.__dict__.update(self.__dict__)
-        pruned.low, pruned.high = low, high
+        pruned.box = low, high
         return pruned
 
     def evaluate(self, rows: Any, out: NDArray[np.float64], group: int, threads: int, /) -> None:
@@ -91,7 +88,7 @@ class Forest:
             X: NDArray[np.float32] = np.asarray(rows).astype(np.float32, copy=False)
         if not np.isfinite(X).all():
             raise ValueError("not finite")
-        if self.low is not None and ((self.low > X) | (self.high < X)).any():
+        if self.box is not None and ((self.box[0] > X) | (self.box[1] < X)).any():
             raise IndexError("outside the box")
         out[:] = 0.0
         if not len(X):

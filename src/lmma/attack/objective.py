@@ -61,9 +61,10 @@ def margins(
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] < 2:
         raise ValueError(
-            f"probabilities have shape {p.shape}; an attack needs (rows, classes) with at least two"
-            " classes"
+            f"probabilities have shape {p.shape}; an attack needs (rows, classes) with at least two classes"
         )
+    if not np.isfinite(p).all():
+        raise ValueError("predict_proba answered with numbers that are not finite: check the classifier")
     rows = np.arange(len(p))
     label = np.broadcast_to(np.asarray(label), len(p))
     own = p[rows, label]
@@ -77,10 +78,8 @@ def margins(
 
 def distances(X: ArrayLike, x0: ArrayLike) -> tuple[Floats, Floats]:
     """Return the L2 and Linf distances of the rows of `X` from `x0` (one row, or one for each)."""
-    difference = np.asarray(X, dtype=np.float64) - x0
-    return np.sqrt(np.einsum("...i,...i->...", difference, difference)), np.abs(difference).max(
-        axis=-1
-    )
+    difference = np.asarray(X, dtype=np.float64) - np.asarray(x0, dtype=np.float64)
+    return np.sqrt(np.einsum("...i,...i->...", difference, difference)), np.abs(difference).max(axis=-1)
 
 
 def objective_values(margin: Floats, success: NDArray[np.bool_], l2: Floats) -> Floats:
@@ -114,9 +113,7 @@ class Projection:
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ValueError(
-                f"low={self.low} is not below high={self.high}: give the range of valid inputs"
-            )
+            raise ValueError(f"low={self.low} is not below high={self.high}: give the range of valid inputs")
 
     def __call__(self, X: Floats) -> Floats:
         """Return the projected rows; `X` itself is left alone."""
