@@ -116,6 +116,8 @@ class CompiledForest:
             )
         maker = forest_numpy.Forest if engine == "numpy" or _compiled is None else _compiled.Forest
         self.flat = flat
+        self._choice = engine
+        self._box: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
         self.classes_ = flat.classes
         self.n_features_in_ = flat.n_features
         self.n_trees = len(flat.roots) - 1
@@ -130,6 +132,9 @@ class CompiledForest:
             n_features=flat.n_features,
             n_classes=len(flat.classes),
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self.flat, self._choice, self._box)
 
     @property
     def n_nodes(self) -> int:
@@ -205,12 +210,20 @@ class CompiledForest:
         n = self.n_features_in_
         low32 = np.ascontiguousarray(np.broadcast_to(_float32(np.asarray(low)), n))
         high32 = np.ascontiguousarray(np.broadcast_to(_float32(np.asarray(high)), n))
+        if self._box is not None:  # what was pruned before is gone: stay inside
+            low32, high32 = np.maximum(low32, self._box[0]), np.minimum(high32, self._box[1])
         if not (low32 <= high32).all():
             raise ValueError("prune: low must not be above high, and neither may be NaN")
         pruned = object.__new__(CompiledForest)
         pruned.__dict__.update(self.__dict__)
         pruned._engine = self._engine.prune(low32, high32)
+        pruned._box = low32, high32
         return pruned
+
+
+def _rebuilt(flat: FlatForest, engine: str, box: Any) -> CompiledForest:
+    forest = CompiledForest(flat, engine=engine)
+    return forest if box is None else forest.prune(*box)
 
 
 def _float32(X: NDArray[Any]) -> NDArray[np.float32]:

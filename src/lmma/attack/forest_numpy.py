@@ -43,7 +43,7 @@ class Forest:
         fault = self._fault(feature, used, n_features)
         if fault:
             raise ValueError(f"forest: damaged nodes ({fault})")
-        self.column = used[feature] if used.size else np.zeros(len(words), np.uint32)
+        self.column = used[np.where(self.offset > 0, feature, 0)] if used.size else feature
 
     def _fault(self, feature: NDArray[Any], used: NDArray[Any], n_features: int) -> str:
         """Return what is wrong with the nodes, or an empty string.

@@ -82,7 +82,7 @@ def load_forest(
     """
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in (*_KINDS, "header", "classes")}
         header = json.loads(arrays["header"].tobytes())
     except FileNotFoundError:
