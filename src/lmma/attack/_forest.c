@@ -108,6 +108,7 @@ typedef struct {
     char kind; /* 'f' float32, 'd' float64, 'B' uint8 */
     double *out;
     uint64_t n_rows, group, n_groups, per_run;
+    uint64_t trees; /* how many trees take part */
     uint64_t next; /* first band nobody has taken yet */
     int status;
 } Job;
@@ -191,8 +192,8 @@ static int evaluate_band(const Job *job, uint64_t g0, uint64_t g1, Work *work)
             memcpy(job->out + r * f->n_classes, f->base, f->n_classes * sizeof(double));
     }
     uint64_t unflushed = 0;
-    for (uint64_t first = 0; first < f->n_trees; first += BLOCK) {
-        const uint64_t last = first + BLOCK < f->n_trees ? first + BLOCK : f->n_trees;
+    for (uint64_t first = 0; first < job->trees; first += BLOCK) {
+        const uint64_t last = first + BLOCK < job->trees ? first + BLOCK : job->trees;
         const int full = unflushed + (last - first) > FLUSH;
         for (uint64_t k = 0; k < g1 - g0; k++) {
             if (count[k] == 0) continue;
@@ -454,9 +455,9 @@ static PyObject *forest_evaluate(PyObject *self, PyObject *args)
 {
     const Forest *f = (const Forest *)self;
     PyObject *rows, *out;
-    unsigned long long group;
+    unsigned long long group, trees;
     long threads;
-    if (!PyArg_ParseTuple(args, "OOKl", &rows, &out, &group, &threads)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOKlK", &rows, &out, &group, &threads, &trees)) return NULL;
     Py_buffer x, o;
     const int kind = get_buffer(rows, &x, "rows", "fdB", 0);
     if (kind < 0) return NULL;
@@ -469,6 +470,7 @@ static PyObject *forest_evaluate(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "evaluate: shapes, group or threads do not fit the forest");
     } else {
         Job job = {.f = f, .rows = x.buf, .kind = (char)kind, .out = o.buf, .n_rows = (uint64_t)x.shape[0]};
+        job.trees = trees < f->n_trees ? trees : f->n_trees;
         job.group = group < job.n_rows ? group : (job.n_rows ? job.n_rows : 1);
         job.per_run = (job.group + LANES - 1) / LANES;
         job.n_groups = (job.n_rows + job.group - 1) / job.group * job.per_run;
@@ -617,7 +619,7 @@ static PyObject *forest_sizes(PyObject *self, PyObject *ignored)
 
 static PyMethodDef forest_methods[] = {
     {"evaluate", forest_evaluate, METH_VARARGS,
-     "evaluate(rows, out, group, threads): out holds the sum over all trees afterwards."},
+     "evaluate(rows, out, group, threads, trees): out holds the sum over the first trees afterwards."},
     {"prune", forest_prune, METH_VARARGS, "prune(low, high): return the forest restricted to that box."},
     {"sizes", forest_sizes, METH_NOARGS, "sizes(): return (trees that still ask, nodes)."},
     {NULL, NULL, 0, NULL}};

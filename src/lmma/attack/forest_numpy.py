@@ -81,8 +81,8 @@ class Forest:
         pruned.box = low, high
         return pruned
 
-    def evaluate(self, rows: Any, out: NDArray[np.float64], group: int, threads: int, /) -> None:
-        """Fill `out` with the sums over all trees, added in their order."""
+    def evaluate(self, rows: Any, out: NDArray[np.float64], group: int, threads: int, trees: int, /) -> None:
+        """Fill `out` with the sums over the first `trees` trees, added in their order."""
         del group, threads
         with np.errstate(over="ignore"):
             X: NDArray[np.float32] = np.asarray(rows).astype(np.float32, copy=False)
@@ -94,8 +94,9 @@ class Forest:
         if not len(X):
             return
         block = max(1, _PAIRS // len(X))
-        for first in range(0, len(self.roots) - 1, block):
-            starts = self.roots[:-1][first : first + block]
+        roots = self.roots[:-1][:trees]
+        for first in range(0, len(roots), block):
+            starts = roots[first : first + block]
             leaf = self._leaves(X, starts)  # (trees, rows)
             if self.values.size:
                 for payload in self.payload[leaf]:
