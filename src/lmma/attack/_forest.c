@@ -47,6 +47,7 @@
 #ifndef BAND
 #define BAND 8    /* groups of rows that share one pass over a block of trees */
 #endif
+#define FLIGHT 16 /* trees that are pruned in turn */
 #define FLUSH 255 /* trees that a counter of one byte can hold */
 
 typedef struct {
@@ -58,6 +59,7 @@ typedef struct {
     double *base;       /* n_classes, votes of trees that pruning made constant */
     float *low, *high;  /* n_features: where this forest is valid, or NULL for everywhere */
     uint64_t n_nodes, n_trees, n_used, n_features, n_classes, n_values;
+    uint64_t longest, depth; /* most nodes in a tree, most steps from a root to a leaf */
     int stride, bits;
 } Forest;
 
@@ -335,11 +337,11 @@ static void *copied_to_large_pages(const void *source, size_t bytes)
 }
 
 /* A forest is sound when every tree is one complete preorder sequence inside its own slice. */
-static const char *unsound(const Forest *f)
+static const char *unsound(Forest *f)
 {
     const uint32_t low = f->stride == 2 ? (uint32_t)(((uint64_t)1 << f->bits) - 1) : 0;
     const uint64_t payloads = f->values ? f->n_values : f->n_classes;
-    uint64_t longest = 1;
+    uint64_t longest = 1, deepest = 0;
     const char *fault = NULL;
     if (f->roots[0] != 0 || f->roots[f->n_trees] != f->n_nodes) return "roots do not span the nodes";
     for (uint64_t t = 0; t < f->n_trees; t++) {
@@ -348,28 +350,34 @@ static const char *unsound(const Forest *f)
     }
     for (uint64_t u = 0; u < f->n_used; u++)
         if (f->used[u] >= f->n_features) return "a feature lies outside the input";
-    uint64_t *pending = malloc(longest * sizeof(uint64_t)); /* right children still to come */
+    uint64_t *pending = malloc(2 * longest * sizeof(uint64_t)); /* right children to come, their levels */
     if (!pending) return "not enough memory";
+    uint64_t *levels = pending + longest;
     for (uint64_t t = 0; t < f->n_trees && !fault; t++) {
         const uint64_t end = f->roots[t + 1];
-        uint64_t depth = 0;
+        uint64_t depth = 0, level = 0;
         for (uint64_t i = f->roots[t]; i < end && !fault; i++) {
             const uint32_t *word = f->words + i * (uint64_t)f->stride;
             const uint64_t offset = f->stride == 2 ? word[1] & low : word[2];
             const uint64_t feature = f->stride == 2 ? word[1] >> f->bits : word[1];
             if (offset == 0) {
                 const uint64_t expected = depth ? pending[--depth] : end;
+                level = levels[depth];
                 if (word[0] >= payloads) fault = "a leaf names a class that does not exist";
                 if (expected != i + 1) fault = "children do not follow their parents";
             } else {
                 if (feature >= f->n_used) fault = "a node asks for a feature that does not exist";
                 if (i + offset >= end || offset < 2) fault = "a child lies outside its tree";
+                levels[depth] = ++level;
                 pending[depth++] = i + offset; /* depth < nodes seen <= longest */
+                if (level > deepest) deepest = level;
             }
         }
         if (!fault && depth) fault = "a tree ends before its last child";
     }
     free(pending);
+    f->longest = longest;
+    f->depth = deepest;
     return fault;
 }
 
@@ -491,49 +499,112 @@ typedef struct {
     uint64_t slot, other, middle; /* the node kept, its right child, where that landed (0: not yet) */
 } Open;
 
-/* Copy the part of a tree that rows between low and high can reach; return the nodes written. */
-static uint64_t prune_tree(const Forest *f, uint64_t root, const float *low, const float *high, uint32_t *out,
-                           Open *open)
+typedef struct { /* a tree on its way through pruning */
+    uint64_t node, at, depth;
+    uint32_t *out;
+    Open *open;
+} Cut;
+
+/* Look at one more node of a tree and keep it if rows between low and high can go either way; return
+   whether the tree is complete. Several trees take steps in turn, so that each has its next node fetched
+   while the others are at work. */
+static int cut_step(const Forest *f, const float *low, const float *high, Cut *cut)
 {
     const int stride = f->stride;
     const uint32_t ones = stride == 2 ? (uint32_t)(((uint64_t)1 << f->bits) - 1) : 0;
-    uint64_t at = 0, depth = 0, node = root;
-    for (;;) {
-        const uint32_t *word = f->words + node * (uint64_t)stride;
-        const uint32_t offset = stride == 2 ? word[1] & ones : word[2];
-        if (offset) {
-            const uint32_t column = f->used[stride == 2 ? word[1] >> f->bits : word[1]];
-            const float limit = as_float(word[0]);
-            if (high[column] <= limit) {
-                node += 1;
-            } else if (!(low[column] <= limit)) {
-                node += offset;
-            } else {
-                memcpy(out + at * (uint64_t)stride, word, (size_t)stride * 4);
-                open[depth++] = (Open){at++, node + offset, 0};
-                node += 1;
-            }
-            continue;
+    const uint32_t *word = f->words + cut->node * (uint64_t)stride;
+    const uint32_t offset = stride == 2 ? word[1] & ones : word[2];
+    uint32_t *kept = cut->out + cut->at * (uint64_t)stride;
+    if (offset) {
+        const uint32_t column = f->used[stride == 2 ? word[1] >> f->bits : word[1]];
+        const float limit = as_float(word[0]);
+        if (high[column] <= limit) {
+            cut->node += 1;
+        } else if (!(low[column] <= limit)) {
+            cut->node += offset;
+            PREFETCH(f->words + cut->node * (uint64_t)stride);
+        } else {
+            memcpy(kept, word, (size_t)stride * 4);
+            cut->open[cut->depth++] = (Open){cut->at++, cut->node + offset, 0};
+            PREFETCH(word + offset * (uint64_t)stride);
+            cut->node += 1;
         }
-        memcpy(out + at * (uint64_t)stride, word, (size_t)stride * 4);
-        at++;
-        while (depth && open[depth - 1].middle) { /* a right subtree is complete: close its parent */
-            const Open o = open[--depth];
-            uint32_t *parent = out + o.slot * (uint64_t)stride, *left = parent + stride;
-            uint32_t *right = out + o.middle * (uint64_t)stride;
-            if (stride == 2)
-                parent[1] = (parent[1] & ~ones) | (uint32_t)(o.middle - o.slot);
-            else
-                parent[2] = (uint32_t)(o.middle - o.slot);
-            if (at == o.slot + 3 && left[0] == right[0]) { /* two leaves that say the same */
-                memcpy(parent, left, (size_t)stride * 4);
-                at = o.slot + 1;
-            }
-        }
-        if (!depth) return at;
-        open[depth - 1].middle = at;
-        node = open[depth - 1].other;
+        return 0;
     }
+    memcpy(kept, word, (size_t)stride * 4);
+    cut->at++;
+    while (cut->depth && cut->open[cut->depth - 1].middle) { /* a right subtree is complete: close its parent */
+        const Open o = cut->open[--cut->depth];
+        uint32_t *parent = cut->out + o.slot * (uint64_t)stride, *left = parent + stride;
+        uint32_t *right = cut->out + o.middle * (uint64_t)stride;
+        if (stride == 2)
+            parent[1] = (parent[1] & ~ones) | (uint32_t)(o.middle - o.slot);
+        else
+            parent[2] = (uint32_t)(o.middle - o.slot);
+        if (cut->at == o.slot + 3 && left[0] == right[0]) { /* two leaves that say the same */
+            memcpy(parent, left, (size_t)stride * 4);
+            cut->at = o.slot + 1;
+        }
+    }
+    if (!cut->depth) return 1;
+    cut->open[cut->depth - 1].middle = cut->at;
+    cut->node = cut->open[cut->depth - 1].other;
+    return 0;
+}
+
+/* Fill g, whose arrays but the nodes are there, with what f keeps between g's bounds; 0 if memory fails. */
+static int prune_all(const Forest *f, Forest *g)
+{
+    const uint64_t width = (uint64_t)f->stride * 4;
+    uint64_t flight = ((uint64_t)1 << 22) / f->longest; /* bounds the scratch memory for huge trees */
+    flight = flight < 1 ? 1 : flight > FLIGHT ? FLIGHT : flight;
+    uint64_t room = 128 * f->n_trees + f->longest;
+    Cut cuts[FLIGHT];
+    uint32_t *out = malloc(flight * f->longest * width);
+    Open *open = malloc(flight * (f->depth + 1) * sizeof(Open));
+    g->words = malloc(room * width);
+    int enough = out && open && g->words;
+    for (uint64_t first = 0; first < f->n_trees && enough; first += flight) {
+        const uint64_t count = first + flight < f->n_trees ? flight : f->n_trees - first;
+        Cut *going[FLIGHT];
+        uint64_t left = count;
+        for (uint64_t k = 0; k < count; k++) {
+            cuts[k] = (Cut){f->roots[first + k], 0, 0, out + k * f->longest * (uint64_t)f->stride,
+                            open + k * (f->depth + 1)};
+            going[k] = &cuts[k];
+            PREFETCH(f->words + cuts[k].node * (uint64_t)f->stride);
+        }
+        while (left)
+            for (uint64_t k = 0; k < left;)
+                if (cut_step(f, g->low, g->high, going[k]))
+                    going[k] = going[--left];
+                else
+                    k++;
+        for (uint64_t k = 0; k < count && enough; k++) {
+            const uint64_t nodes = cuts[k].at;
+            if (nodes == 1 && !f->values) {
+                g->base[cuts[k].out[0]] += 1.0; /* a tree of one leaf: whole numbers add up in any order */
+                continue;
+            }
+            if (g->n_nodes + nodes > room) {
+                room = 2 * room + nodes;
+                uint32_t *more = realloc(g->words, room * width);
+                if (!more) {
+                    enough = 0;
+                    break;
+                }
+                g->words = more;
+            }
+            memcpy(g->words + g->n_nodes * (uint64_t)f->stride, cuts[k].out, nodes * width);
+            g->roots[g->n_trees++] = g->n_nodes;
+            g->n_nodes += nodes;
+            if (nodes > g->longest) g->longest = nodes;
+        }
+    }
+    g->roots[g->n_trees] = g->n_nodes;
+    free(out);
+    free(open);
+    return enough;
 }
 
 static PyObject *forest_prune(PyObject *self, PyObject *args)
@@ -554,52 +625,26 @@ static PyObject *forest_prune(PyObject *self, PyObject *args)
     }
     g = forest_alloc();
     if (!g) goto done;
-    uint64_t longest = 1;
-    for (uint64_t t = 0; t < f->n_trees; t++)
-        if (f->roots[t + 1] - f->roots[t] > longest) longest = f->roots[t + 1] - f->roots[t];
-    uint64_t room = longest + 64 * f->n_trees;
-    const uint64_t width = (uint64_t)f->stride * 4;
-    Open *open = malloc(longest * sizeof(Open));
     g->stride = f->stride;
     g->bits = f->bits;
     g->n_features = f->n_features;
     g->n_classes = f->n_classes;
     g->n_used = f->n_used;
     g->n_values = f->n_values;
-    g->words = malloc(room * width);
+    g->longest = 1;
+    g->depth = f->depth;
     g->roots = malloc((f->n_trees + 1) * sizeof(uint64_t));
     g->used = copied(f->used, f->n_used * sizeof(uint32_t));
     g->values = f->values ? copied(f->values, f->n_values * f->n_classes * sizeof(double)) : NULL;
     g->base = copied(f->base, f->n_classes * sizeof(double));
     g->low = copied(low.buf, (size_t)low.len);
     g->high = copied(high.buf, (size_t)high.len);
-    int enough = open && g->words && g->roots && g->used && g->base && g->low && g->high &&
-                 (!f->values || g->values);
+    int enough = g->roots && g->used && g->base && g->low && g->high && (!f->values || g->values);
     if (enough) {
         Py_BEGIN_ALLOW_THREADS
-        for (uint64_t t = 0; t < f->n_trees; t++) {
-            if (g->n_nodes + longest > room) {
-                room = 2 * room + longest;
-                uint32_t *more = realloc(g->words, room * width);
-                if (!more) {
-                    enough = 0;
-                    break;
-                }
-                g->words = more;
-            }
-            uint32_t *words = g->words + g->n_nodes * (uint64_t)f->stride;
-            const uint64_t nodes = prune_tree(f, f->roots[t], g->low, g->high, words, open);
-            if (nodes == 1 && !f->values) {
-                g->base[words[0]] += 1.0; /* a tree of one leaf: whole numbers add up in any order */
-            } else {
-                g->roots[g->n_trees++] = g->n_nodes;
-                g->n_nodes += nodes;
-            }
-        }
-        g->roots[g->n_trees] = g->n_nodes;
+        enough = prune_all(f, g);
         Py_END_ALLOW_THREADS
     }
-    free(open);
     if (!enough) {
         PyErr_NoMemory();
         Py_CLEAR(g);
