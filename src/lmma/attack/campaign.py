@@ -24,6 +24,7 @@ from lmma.strategies.recombination import default_popsize
 from lmma.strategies.registry import strategy_class
 
 from .forest import CompiledForest
+from .near import NearForest
 from .objective import Floats, PredictProba, Projection, distances, margins, objective_values
 from .records import Record, Store
 
@@ -74,7 +75,7 @@ def campaign(
     low: float = 0.0,
     high: float = 255.0,
     stop_at_success: bool = False,
-    lockstep: int = 128,
+    lockstep: int = 32,
     threads: int = 1,
     store: Store | None = None,
     observer: Callable[[Record], None] | None = None,
@@ -85,8 +86,8 @@ def campaign(
     Parameters
     ----------
     predict_proba : callable
-        Maps (rows, n) to (rows, classes). ``CompiledForest.predict_proba`` is told which rows belong
-        together; any other classifier is called with plain batches.
+        Maps (rows, n) to (rows, classes). Called once a generation for all images in hand, except that
+        of a `CompiledForest` each image asks a pruned copy.
     X : (images, n)
         Images to attack.
     y : (images,) of int
@@ -109,7 +110,8 @@ def campaign(
         Whether an image leaves at its first adversarial; otherwise the rest of the budget brings the
         adversarial closer to the original.
     lockstep : int
-        Images in hand at a time and thread. A finished image makes room for the next one.
+        Images in hand at a time and thread. A finished image makes room for the next one. More of them
+        make larger batches, which most classifiers like and a compiled forest does not need.
     threads : int
         Threads that share the images; -1 takes all processors. `predict_proba` must bear it.
     store : Store, optional
@@ -194,7 +196,12 @@ class _Plan:
         self.popsize = popsize or default_popsize(self.n)
         self.generations = math.ceil(budget / self.popsize)
         self.projection, self.stop_at_success = projection, stop_at_success
-        self.predict = _grouping(predict_proba, self.popsize)
+        self.predict = predict_proba
+        # a compiled forest is asked through one pruned copy for each image
+        owner = getattr(predict_proba, "__self__", None)
+        self.forest: CompiledForest | None = None
+        if isinstance(owner, CompiledForest) and owner.compiled and predict_proba == owner.predict_proba:
+            self.forest = owner
 
     def starts(self, store: Store | None) -> tuple[list[_Start], list[int]]:
         """Return the images to attack, and the numbers of those that need no attack."""
@@ -225,14 +232,6 @@ class _Plan:
         return strategy(self.method, start.x0, self.sigma0, popsize=self.popsize, rng=rng, **self.options)
 
 
-def _grouping(predict_proba: PredictProba, popsize: int) -> PredictProba:
-    """Return `predict_proba`; told the length of the runs of rows if it is a compiled forest's."""
-    forest = getattr(predict_proba, "__self__", None)
-    if isinstance(forest, CompiledForest) and predict_proba == forest.predict_proba:
-        return lambda X: forest.predict_proba(X, group=popsize)
-    return predict_proba
-
-
 class _Results:
     """Where all lanes leave their records."""
 
@@ -255,13 +254,16 @@ class _Results:
 class _Run:
     """One attack under way."""
 
-    def __init__(self, start: _Start, es: Strategy, generations: int) -> None:
-        self.start, self.es = start, es
+    def __init__(self, start: _Start, plan: _Plan) -> None:
+        self.start, self.es = start, plan.strategy(start)
+        self.near: NearForest | None = None
+        if plan.forest is not None:
+            self.near = NearForest(plan.forest, start.x0, plan.sigma0, plan.projection)
         self.best = start.value
         self.best_x = start.x0
         self.found = start.truth
         self.first_success = 0
-        self.curve = np.empty(generations + 1)
+        self.curve = np.empty(plan.generations + 1)
         self.curve[0] = start.value
 
     def tell(self, rows: Floats, values: Floats, found: NDArray[np.intp]) -> None:
@@ -320,7 +322,13 @@ class _Lane:
                 start = self.queue.popleft()
             except IndexError:
                 return
-            self.runs.append(_Run(start, self.plan.strategy(start), self.plan.generations))
+            self.runs.append(_Run(start, self.plan))
+
+    def _probabilities(self, seen: Floats, rows: Floats) -> Floats:
+        if self.plan.forest is None:
+            return np.asarray(self.plan.predict(rows), dtype=np.float64)
+        near = zip(self.runs, seen, strict=True)
+        return np.concatenate([run.near.predict_proba(mine) for run, mine in near if run.near])
 
     def _generation(self) -> None:
         plan, runs = self.plan, self.runs
@@ -330,7 +338,7 @@ class _Lane:
         seen = plan.projection(asked)
         rows = seen.reshape(-1, plan.n)
         labels = np.repeat([run.start.label for run in runs], plan.popsize)
-        p = np.asarray(plan.predict(rows), dtype=np.float64)
+        p = self._probabilities(seen, rows)
         if p.shape[0] != len(rows):
             raise ValueError(f"predict_proba gave {p.shape[0]} rows of probabilities for {len(rows)} inputs")
         margin, success = margins(p, labels, targeted=plan.targeted)

@@ -33,13 +33,17 @@ try:
 except ImportError:  # no compiler at installation: the twin below gives the same numbers
     _compiled = None
 
-__all__ = ["CompiledForest", "FlatForest", "compile_forest"]
+__all__ = ["CompiledForest", "FlatForest", "OutsideBox", "compile_forest"]
 
 Floats = NDArray[np.float64]
 
 _LANES = 32  # rows that the compiled walk leads through a tree together
 _SORTED = 96  # from so many rows on it pays to gather those that a few trees find similar
 _SCOUTS = 16  # these few trees
+
+
+class OutsideBox(ValueError):
+    """A row lies outside the box for which a forest was pruned."""
 
 
 class Engine(Protocol):
@@ -141,6 +145,11 @@ class CompiledForest:
         return _rebuilt, (self.flat, self._choice, self._box)
 
     @property
+    def compiled(self) -> bool:
+        """Whether the extension walks the nodes, rather than NumPy."""
+        return not isinstance(self._engine, forest_numpy.Forest)
+
+    @property
     def n_nodes(self) -> int:
         """Nodes that can still be reached; fewer after pruning."""
         return self._engine.sizes()[1]
@@ -189,7 +198,7 @@ class CompiledForest:
                 " range of float32 only; remove or fill missing values first"
             ) from None
         except IndexError:
-            raise ValueError(
+            raise OutsideBox(
                 "X leaves the box for which this forest was pruned; ask the forest it came from"
             ) from None
 
