@@ -6,6 +6,7 @@ from lmma.attack.forest import CompiledForest, compile_forest
 from lmma.attack.model_file import load_forest, save_forest
 from lmma.attack.objective import Objective, Projection
 from lmma.attack.records import Record, RecordStore
+from lmma.attack.training import train_forest
 
 __all__ = [
     "Campaign",
@@ -21,4 +22,5 @@ __all__ = [
     "load_forest",
     "load_mnist",
     "save_forest",
+    "train_forest",
 ]

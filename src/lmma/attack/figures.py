@@ -1,0 +1,158 @@
+"""Pictures of attacks: the gallery, the progress of the search, and success against distance."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .records import Record
+from .summary import success_within
+
+__all__ = ["gallery", "progress", "success_curves"]
+
+BANDS = (0, 1000, 2000, 5000)  # problems shown in the paper's figure, 100 each, by initial objective
+
+# Okabe and Ito's colours: told apart by all eyes
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+
+
+def _plt() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError("figures need matplotlib: pip install 'lmma[plot]'") from None
+    matplotlib.use("Agg", force=False)
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _saved(figure: Any, path: str | os.PathLike[str]) -> None:
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    _plt().close(figure)
+
+
+def gallery(
+    records: Sequence[Record],
+    originals: Mapping[int, NDArray[Any]],
+    shape: tuple[int, int],
+    path: str | os.PathLike[str],
+    *,
+    high: float = 255.0,
+    names: Sequence[Any] | None = None,
+) -> None:
+    """Draw original, boosted difference and adversarial of each record side by side.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        Successes, one row of the gallery for each, two records a row of the page.
+    originals : mapping of int to (n,)
+        The original of each image on record.
+    shape : tuple
+        Height and width.
+    path : path
+        Picture to be written.
+    high : float
+        Brightest valid value.
+    names : sequence, optional
+        Labels of the columns of predict_proba.
+    """
+    plt = _plt()
+    rows = max(1, (len(records) + 1) // 2)
+    figure, axes = plt.subplots(rows, 6, figsize=(9.6, 1.9 * rows), squeeze=False, layout="constrained")
+    for axis in axes.ravel():
+        axis.set_axis_off()
+    for k, record in enumerate(records):
+        x0 = np.asarray(originals[record.image], dtype=float)
+        difference = record.adversarial.astype(float) - x0
+        boost = float(np.abs(difference).max()) or 1.0
+        left, middle, right = axes[k // 2, 3 * (k % 2) : 3 * (k % 2) + 3]
+        name = names if names is not None else range(1 + max(record.label, record.found))
+        left.imshow(x0.reshape(shape), cmap="gray", vmin=0, vmax=high)
+        middle.imshow(difference.reshape(shape), cmap="gray", vmin=-boost, vmax=boost)
+        right.imshow(record.adversarial.reshape(shape), cmap="gray", vmin=0, vmax=high)
+        left.set_title(f"image {record.image}: {name[record.label]}", fontsize=8)
+        middle.set_title(f"difference, {high / 2 / boost:.0f} fold", fontsize=8)
+        right.set_title(f"taken for {name[record.found]}, L2 {record.l2:.3g}", fontsize=8)
+    _saved(figure, path)
+
+
+def progress(
+    campaigns: Mapping[str, Sequence[Record]],
+    path: str | os.PathLike[str],
+    *,
+    bands: Sequence[int] | None = None,
+    size: int = 100,
+    popsize: int | None = None,
+) -> None:
+    """Draw medians of the objective over the queries, for problems of rising difficulty.
+
+    Parameters
+    ----------
+    campaigns : mapping of name to records
+        Only images that all of them attacked are drawn.
+    path : path
+        Picture to be written.
+    bands : sequence of int, optional
+        First problem of each band, counted by initial objective. Default: the paper's 0, 1000, 2000 and
+        5000 if there are enough images, otherwise the like shares of those there are.
+    size : int
+        Problems in a band.
+    popsize : int, optional
+        Queries a generation.
+    """
+    plt = _plt()
+    common = set.intersection(*({r.image for r in records} for records in campaigns.values()))
+    tables = {name: {r.image: r for r in records} for name, records in campaigns.items()}
+    first = next(iter(tables.values()))
+    order = sorted(common, key=lambda image: (first[image].start, image))
+    if bands is None:
+        bands = BANDS if len(order) >= BANDS[-1] + size else [b * len(order) // 9721 for b in BANDS]
+    size = min(size, max(1, len(order) // 10))
+    figure, axes = plt.subplots(
+        1, len(bands), figsize=(2.9 * len(bands), 3.1), squeeze=False, layout="constrained"
+    )
+    for axis, band in zip(axes[0], bands, strict=True):
+        chosen = order[band : band + size]
+        for (name, table), colour in zip(tables.items(), COLOURS, strict=False):
+            longest = max(len(table[image].curve) for image in chosen)
+            curves = [_filled(table[image].curve, longest) for image in chosen]
+            queries = np.arange(longest) * (popsize or first[chosen[0]].queries // (longest - 1))
+            axis.plot(queries, np.median(curves, axis=0), color=colour, label=name)
+            axis.fill_between(
+                queries, *np.quantile(curves, [0.25, 0.75], axis=0), color=colour, alpha=0.15, lw=0
+            )
+        axis.axhline(0.0, color="0.6", lw=0.8, ls=":")
+        axis.set_title(f"problems {band} to {band + len(chosen) - 1}", fontsize=9)
+        axis.set_xlabel("queries")
+    axes[0, 0].set_ylabel("objective, median and quartiles")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    _saved(figure, path)
+
+
+def _filled(curve: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """Return the curve with its last value kept up to `length`: a finished run stays where it is."""
+    return np.concatenate([curve, np.full(length - len(curve), curve[-1])])
+
+
+def success_curves(
+    campaigns: Mapping[str, Sequence[Record]], path: str | os.PathLike[str], *, norm: str = "l2"
+) -> None:
+    """Draw the share of images with an adversarial within each distance."""
+    plt = _plt()
+    far = max((getattr(r, norm) for records in campaigns.values() for r in records if r.success), default=1.0)
+    limits = np.linspace(0.0, far, 400)
+    figure, axis = plt.subplots(figsize=(5.4, 3.6), layout="constrained")
+    for (name, records), colour in zip(campaigns.items(), COLOURS, strict=False):
+        axis.plot(limits, 100 * success_within(records, limits.tolist(), norm), color=colour, label=name)
+    axis.set_xlabel("L2 distance allowed" if norm == "l2" else "largest change of a pixel allowed")
+    axis.set_ylabel("images with an adversarial, %")
+    axis.set_ylim(0, 100)
+    axis.set_xlim(0, None)
+    axis.legend(frameon=False, fontsize=8)
+    _saved(figure, path)
