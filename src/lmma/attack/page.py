@@ -49,8 +49,8 @@ def sentences(outcome: Outcome) -> list[str]:
     """Return what else there is to say."""
     said = [
         f"{outcome.data}: a forest of {outcome.trees} trees, accuracy {outcome.accuracy:.2%} on the test"
-        f" images; {outcome.attacked} correctly classified ones attacked. L2 and Linf are medians over the successes,"
-        f" queries the median until the first adversarial. Confirmed by {outcome.by}."
+        f" images; {outcome.attacked} correctly classified ones attacked. L2 and Linf are medians over"
+        f" the successes, queries the median until the first adversarial. Confirmed by {outcome.by}."
     ]
     reference = next(iter(outcome.summaries), "")
     for method, p in outcome.pairings.items():

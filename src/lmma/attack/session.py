@@ -208,7 +208,7 @@ def _write(
         outcome.files.append(path)
     pictures: list[Path] = []
     if figures and any(campaigns.values()):
-        from . import figures as draw
+        from lmma.plotting import attack as draw
 
         reference = next(iter(campaigns.values()))
         hits = sorted((r for r in reference if r.success), key=lambda r: (r.first_success, r.image))

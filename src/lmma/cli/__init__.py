@@ -20,6 +20,7 @@ COMMANDS = {
     "minimize": "minimise a built-in problem, a Python function or an external program",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
+    "attack": "turn correctly classified images into adversarial ones for a random forest",
 }
 
 DESCRIPTION = "Large-scale black-box optimisation by limited-memory matrix adaptation."

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .records import Record
-from .summary import success_within
+from lmma.plotting.style import COLOURS, quieten, save
 
 __all__ = ["gallery", "progress", "success_curves"]
 
 BANDS = (0, 1000, 2000, 5000)  # problems shown in the paper's figure, 100 each, by initial objective
 
-# Okabe and Ito's colours: told apart by all eyes
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+
+if TYPE_CHECKING:
+    from lmma.attack.records import Record
 
 
-def _plt() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError("figures need matplotlib: pip install 'lmma[plot]'") from None
-    matplotlib.use("Agg", force=False)
-    import matplotlib.pyplot as plt
+def _subplots(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # no pyplot: nothing global is touched
 
-    return plt
-
-
-def _saved(figure: Any, path: str | os.PathLike[str]) -> None:
-    figure.savefig(path, dpi=110, bbox_inches="tight")
-    _plt().close(figure)
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def gallery(
     records: Sequence[Record],
     originals: Mapping[int, NDArray[Any]],
     shape: tuple[int, int],
-    path: str | os.PathLike[str],
+    path: str | Path,
     *,
     high: float = 255.0,
     names: Sequence[Any] | None = None,
@@ -62,9 +53,8 @@ def gallery(
     names : sequence, optional
         Labels of the columns of predict_proba.
     """
-    plt = _plt()
     rows = max(1, (len(records) + 1) // 2)
-    figure, axes = plt.subplots(rows, 6, figsize=(9.6, 1.9 * rows), squeeze=False, layout="constrained")
+    figure, axes = _subplots(rows, 6, (9.6, 1.9 * rows))
     for axis in axes.ravel():
         axis.set_axis_off()
     for k, record in enumerate(records):
@@ -79,12 +69,12 @@ def gallery(
         left.set_title(f"image {record.image}: {name[record.label]}", fontsize=8)
         middle.set_title(f"difference, {high / 2 / boost:.0f} fold", fontsize=8)
         right.set_title(f"taken for {name[record.found]}, L2 {record.l2:.3g}", fontsize=8)
-    _saved(figure, path)
+    save(figure, path)
 
 
 def progress(
     campaigns: Mapping[str, Sequence[Record]],
-    path: str | os.PathLike[str],
+    path: str | Path,
     *,
     bands: Sequence[int] | None = None,
     size: int = 100,
@@ -106,7 +96,6 @@ def progress(
     popsize : int, optional
         Queries a generation.
     """
-    plt = _plt()
     common = set.intersection(*({r.image for r in records} for records in campaigns.values()))
     tables = {name: {r.image: r for r in records} for name, records in campaigns.items()}
     first = next(iter(tables.values()))
@@ -114,9 +103,7 @@ def progress(
     if bands is None:
         bands = BANDS if len(order) >= BANDS[-1] + size else [b * len(order) // 9721 for b in BANDS]
     size = min(size, max(1, len(order) // 10))
-    figure, axes = plt.subplots(
-        1, len(bands), figsize=(2.9 * len(bands), 3.1), squeeze=False, layout="constrained"
-    )
+    figure, axes = _subplots(1, len(bands), (2.9 * len(bands), 3.1))
     for axis, band in zip(axes[0], bands, strict=True):
         chosen = order[band : band + size]
         for (name, table), colour in zip(tables.items(), COLOURS, strict=False):
@@ -127,12 +114,13 @@ def progress(
             axis.fill_between(
                 queries, *np.quantile(curves, [0.25, 0.75], axis=0), color=colour, alpha=0.15, lw=0
             )
+        quieten(axis)
         axis.axhline(0.0, color="0.6", lw=0.8, ls=":")
         axis.set_title(f"problems {band} to {band + len(chosen) - 1}", fontsize=9)
         axis.set_xlabel("queries")
     axes[0, 0].set_ylabel("objective, median and quartiles")
     axes[0, 0].legend(frameon=False, fontsize=8)
-    _saved(figure, path)
+    save(figure, path)
 
 
 def _filled(curve: NDArray[np.float64], length: int) -> NDArray[np.float64]:
@@ -140,19 +128,21 @@ def _filled(curve: NDArray[np.float64], length: int) -> NDArray[np.float64]:
     return np.concatenate([curve, np.full(length - len(curve), curve[-1])])
 
 
-def success_curves(
-    campaigns: Mapping[str, Sequence[Record]], path: str | os.PathLike[str], *, norm: str = "l2"
-) -> None:
+def success_curves(campaigns: Mapping[str, Sequence[Record]], path: str | Path) -> None:
     """Draw the share of images with an adversarial within each distance."""
-    plt = _plt()
-    far = max((getattr(r, norm) for records in campaigns.values() for r in records if r.success), default=1.0)
-    limits = np.linspace(0.0, far, 400)
-    figure, axis = plt.subplots(figsize=(5.4, 3.6), layout="constrained")
+    figure, axes = _subplots(1, 1, (5.4, 3.6))
+    axis = axes[0, 0]
+    far = max((r.l2 for records in campaigns.values() for r in records if r.success), default=1.0)
     for (name, records), colour in zip(campaigns.items(), COLOURS, strict=False):
-        axis.plot(limits, 100 * success_within(records, limits.tolist(), norm), color=colour, label=name)
-    axis.set_xlabel("L2 distance allowed" if norm == "l2" else "largest change of a pixel allowed")
+        reached = np.sort([r.l2 for r in records if r.success])
+        share = 100 * np.arange(1, len(reached) + 1) / max(1, len(records))
+        last = share[-1] if len(share) else 0.0
+        x, y = np.concatenate([[0.0], reached, [far]]), np.concatenate([[0.0], share, [last]])
+        axis.step(x, y, where="post", color=colour, label=name)
+    quieten(axis)
+    axis.set_xlabel("L2 distance allowed")
     axis.set_ylabel("images with an adversarial, %")
     axis.set_ylim(0, 100)
     axis.set_xlim(0, None)
     axis.legend(frameon=False, fontsize=8)
-    _saved(figure, path)
+    save(figure, path)
