@@ -142,8 +142,8 @@ def test_targeted_sessions_leave_the_wanted_class_out(tmp_path):
 
 
 def test_killed_half_way_and_resumed_gives_the_same_table(tmp_path):
-    words = [sys.executable, "-m", "lmma.cli", "attack", "--trees", "40", "--images", "64", "--no-figures"]
-    words += ["--quiet", "--budget", "600", "--model", str(tmp_path / "forest.npz")]
+    words = [sys.executable, "-m", "lmma.cli", "attack", "--trees", "40", "--images", "40", "--no-figures"]
+    words += ["--quiet", "--budget", "300", "--model", str(tmp_path / "forest.npz")]
     environment = os.environ | {"PYTHONPATH": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}
     options = {"env": environment, "cwd": tmp_path, "capture_output": True, "text": True, "timeout": 300}
     broken = subprocess.Popen(
@@ -167,7 +167,7 @@ def test_killed_half_way_and_resumed_gives_the_same_table(tmp_path):
     unbroken = subprocess.run([*words, "--out", "b"], **options)
     assert (tmp_path / "a" / "table.md").read_text() == (tmp_path / "b" / "table.md").read_text()
     assert (tmp_path / "a" / "lm-ma-es.csv").read_text() == (tmp_path / "b" / "lm-ma-es.csv").read_text()
-    assert "64 correctly classified ones attacked" in unbroken.stdout
+    assert "40 correctly classified ones attacked" in unbroken.stdout
 
 
 @pytest.mark.parametrize(
