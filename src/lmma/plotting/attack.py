@@ -78,6 +78,7 @@ def progress(
     *,
     bands: Sequence[int] | None = None,
     size: int = 100,
+    titles: Sequence[str] | None = None,
     popsize: int | None = None,
 ) -> None:
     """Draw medians of the objective over the queries, for problems of rising difficulty.
@@ -93,6 +94,8 @@ def progress(
         5000 if there are enough images, otherwise the like shares of those there are.
     size : int
         Problems in a band.
+    titles : sequence of str, optional
+        What stands above each band.
     popsize : int, optional
         Queries a generation.
     """
@@ -101,10 +104,11 @@ def progress(
     first = next(iter(tables.values()))
     order = sorted(common, key=lambda image: (first[image].start, image))
     if bands is None:
-        bands = BANDS if len(order) >= BANDS[-1] + size else [b * len(order) // 9721 for b in BANDS]
-    size = min(size, max(1, len(order) // 10))
+        enough = len(order) >= BANDS[-1] + size
+        bands = BANDS if enough else [b * len(order) // 9721 for b in BANDS]
+        size = size if enough else max(1, len(order) // 10)
     figure, axes = _subplots(1, len(bands), (2.9 * len(bands), 3.1))
-    for axis, band in zip(axes[0], bands, strict=True):
+    for number, (axis, band) in enumerate(zip(axes[0], bands, strict=True)):
         chosen = order[band : band + size]
         for (name, table), colour in zip(tables.items(), COLOURS, strict=False):
             longest = max(len(table[image].curve) for image in chosen)
@@ -116,7 +120,8 @@ def progress(
             )
         quieten(axis)
         axis.axhline(0.0, color="0.6", lw=0.8, ls=":")
-        axis.set_title(f"problems {band} to {band + len(chosen) - 1}", fontsize=9)
+        title = titles[number] if titles else f"problems {band} to {band + len(chosen) - 1}"
+        axis.set_title(title, fontsize=9)
         axis.set_xlabel("queries")
     axes[0, 0].set_ylabel("objective, median and quartiles")
     axes[0, 0].legend(frameon=False, fontsize=8)
