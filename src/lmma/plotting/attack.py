@@ -103,6 +103,8 @@ def progress(
     tables = {name: {r.image: r for r in records} for name, records in campaigns.items()}
     first = next(iter(tables.values()))
     order = sorted(common, key=lambda image: (first[image].start, image))
+    if not order:
+        raise ValueError("campaigns have no image in common: attack the same images with each method")
     if bands is None:
         enough = len(order) >= BANDS[-1] + size
         bands = BANDS if enough else [b * len(order) // 9721 for b in BANDS]
