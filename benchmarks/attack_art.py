@@ -12,6 +12,7 @@ HopSkipJump sees the predicted class only, by its nature; the others see probabi
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -83,10 +84,8 @@ def run_art(make, forest, x0, label, budget, shape):
     )
     np.random.seed(0)  # noqa: NPY002 - ART draws from the global generator
     x = (x0 / 255).reshape(1, *shape, 1).astype(np.float32)
-    try:
+    with contextlib.suppress(BudgetSpent):
         make(classifier).generate(x, y=np.eye(len(forest.classes_))[[label]])
-    except BudgetSpent:
-        pass
     return counter.closest
 
 
