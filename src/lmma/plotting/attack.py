@@ -109,23 +109,27 @@ def progress(
         enough = len(order) >= BANDS[-1] + size
         bands = BANDS if enough else [b * len(order) // 9721 for b in BANDS]
         size = size if enough else max(1, len(order) // 10)
-    figure, axes = _subplots(1, len(bands), (2.9 * len(bands), 3.1))
-    for number, (axis, band) in enumerate(zip(axes[0], bands, strict=True)):
+    figure, axes = _subplots(2, len(bands), (2.9 * len(bands), 4.6))
+    for number, band in enumerate(bands):
+        above, below = axes[:, number]
         chosen = order[band : band + size]
+        lowest = 0.0
         for (name, table), colour in zip(tables.items(), COLOURS, strict=False):
             longest = max(len(table[image].curve) for image in chosen)
-            curves = [_filled(table[image].curve, longest) for image in chosen]
+            medians = np.median([_filled(table[image].curve, longest) for image in chosen], axis=0)
             queries = np.arange(longest) * (popsize or first[chosen[0]].queries // (longest - 1))
-            axis.plot(queries, np.median(curves, axis=0), color=colour, label=name)
-            axis.fill_between(
-                queries, *np.quantile(curves, [0.25, 0.75], axis=0), color=colour, alpha=0.15, lw=0
-            )
-        quieten(axis)
-        axis.axhline(0.0, color="0.6", lw=0.8, ls=":")
+            for axis in (above, below):
+                axis.plot(queries, medians, color=colour, lw=1.4, label=name)
+            lowest = min(lowest, float(medians.min()))
         title = titles[number] if titles else f"problems {band} to {band + len(chosen) - 1}"
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel("queries")
-    axes[0, 0].set_ylabel("objective, median and quartiles")
+        above.set_title(title, fontsize=9)
+        for axis in (above, below):
+            quieten(axis)
+            axis.axhline(0.0, color="0.6", lw=0.8, ls=":")
+        below.set_ylim(1.1 * lowest if lowest < 0 else -0.01, 0.0)  # the scale of -1 / distance
+        below.set_xlabel("queries")
+    axes[0, 0].set_ylabel("objective, median")
+    axes[1, 0].set_ylabel("the same, below zero")
     axes[0, 0].legend(frameon=False, fontsize=8)
     save(figure, path)
 
