@@ -22,6 +22,7 @@ COMMANDS = {
     "plot": "draw a run from the records of minimize --log, also while it goes on",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
+    "attack": "turn correctly classified images into adversarial ones for a random forest",
 }
 
 DESCRIPTION = "Large-scale black-box optimisation by limited-memory matrix adaptation."
