@@ -2,13 +2,14 @@
 
 from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
-from lmma.strategies import CMAES, CSAES, LMMAES, MAES, Strategy, methods, strategy
+from lmma.strategies import CMAES, CSAES, DLMMAES, LMMAES, MAES, Strategy, methods, strategy
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CMAES",
     "CSAES",
+    "DLMMAES",
     "LMMAES",
     "MAES",
     "Strategy",

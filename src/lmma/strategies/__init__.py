@@ -6,11 +6,13 @@ from lmma.strategies.csa import CSAES
 from lmma.strategies.cma import CMAES
 from lmma.strategies.ma import MAES
 from lmma.strategies.lmma import LMMAES
+from lmma.strategies.dlmma import DLMMAES
 from lmma.strategies.registry import methods, register, strategy, strategy_class
 
 __all__ = [
     "CMAES",
     "CSAES",
+    "DLMMAES",
     "LMMAES",
     "MAES",
     "Strategy",
