@@ -7,12 +7,15 @@ from lmma.strategies.cma import CMAES
 from lmma.strategies.ma import MAES
 from lmma.strategies.lmma import LMMAES
 from lmma.strategies.dlmma import DLMMAES
+from lmma.strategies.ddma import DDMAES, DLRES
 from lmma.strategies.registry import methods, register, strategy, strategy_class
 
 __all__ = [
     "CMAES",
     "CSAES",
+    "DDMAES",
     "DLMMAES",
+    "DLRES",
     "LMMAES",
     "MAES",
     "Strategy",
