@@ -105,12 +105,12 @@ def ddma_parameters(
         c_mu_axes = min(2 * (mu_w - 2 + 1 / mu_w) / quick, CAP)
     return DDMAParameters(
         shared,
-        c_sigma=min(lam / n, CAP) if c_sigma is None else c_sigma,
+        c_sigma=min(1.1 * lam / n, 0.3) if c_sigma is None else c_sigma,
         c_scale=min(1.2 * diagonal_rate(n, shared), CAP) if c_scale is None else c_scale,
         path_share=path_share,
         k=k,
         tau=tau,
-        c_c_axes=min(12 / (n + 4), CAP) if c_c_axes is None else c_c_axes,
+        c_c_axes=min(10 / (n + 4), CAP) if c_c_axes is None else c_c_axes,
         c_1_axes=min(2 / quick, CAP) if c_1_axes is None else c_1_axes,
         c_mu_axes=c_mu_axes,
         c_c=4 / (n + 4) if c_c is None else c_c,
@@ -250,7 +250,7 @@ class DDMAES(_DecodedES):
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: A, its inverse, work space, some rows for each candidate."""
+        """Return about how many bytes a run needs: A, its inverse, rows for each candidate."""
         return (3 * n + 9 * popsize + 30) * n * itemsize
 
 

@@ -55,9 +55,7 @@ class DLMMAParameters:
     inner: LMMAParameters
 
 
-def dlmma_parameters(
-    n: int, lam: int, *, c_scale: float | None = None, **overrides: Any
-) -> DLMMAParameters:
+def dlmma_parameters(n: int, lam: int, *, c_scale: float | None = None, **overrides: Any) -> DLMMAParameters:
     """Return the constants for ``n`` variables and ``lam`` candidates; ``overrides`` are of LM-MA-ES."""
     inner = lmma_parameters(n, lam, **overrides)
     if c_scale is None:
