@@ -2,18 +2,39 @@
 
 from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
-from lmma.strategies import CMAES, CSAES, DDMAES, DLMMAES, DLRES, LMMAES, MAES, Strategy, methods, strategy
+from lmma.strategies import (
+    ACMAES,
+    CMAES,
+    CSAES,
+    DDMAES,
+    DLMMAES,
+    DLRES,
+    LMCMAES,
+    LMMAES,
+    MAES,
+    VDCMAES,
+    LMMAESArchive,
+    SepCMAES,
+    Strategy,
+    methods,
+    strategy,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ACMAES",
     "CMAES",
     "CSAES",
     "DDMAES",
     "DLMMAES",
     "DLRES",
+    "LMCMAES",
     "LMMAES",
     "MAES",
+    "VDCMAES",
+    "LMMAESArchive",
+    "SepCMAES",
     "Strategy",
     "methods",
     "minimize",
