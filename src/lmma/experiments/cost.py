@@ -57,7 +57,7 @@ def expected_evaluations(run: Run) -> float:
     if helpless or known is None:
         return float(run.budget)
     thousands, power = known
-    return min(float(run.budget), 1000.0 * thousands * (run.n / 128) ** power)
+    return min(float(run.budget), 1000.0 * thousands * math.pow(run.n / 128, power))
 
 
 class Clock:
@@ -102,8 +102,9 @@ class Clock:
     def _between(self, method: str, n: int, power: float) -> float:
         """Return seconds a generation at ``n``, a line through two calibrated points in n^power."""
         (n1, t1), (n2, t2) = sorted((m[1], t) for m, t in self._probe.items() if m[0] == method)
-        slope = max(0.0, (t2 - t1) / (n2**power - n1**power))
-        return max(t1 / 4, t1 + slope * (n**power - n1**power))
+        low = math.pow(n1, power)
+        slope = max(0.0, (t2 - t1) / (math.pow(n2, power) - low))
+        return max(t1 / 4, t1 + slope * (math.pow(n, power) - low))
 
 
 def _calibrate() -> dict[tuple[str, int], float]:

@@ -179,7 +179,7 @@ def _time(task: Timing) -> dict[str, Any]:
         warm += 1
     took = (time.perf_counter() - begin) / warm
     batch = max(1, round(SHORTEST / ROUNDS / took))
-    rounds = []
+    rounds: list[float] = []
     begin = time.perf_counter()
     while len(rounds) < 3 or (len(rounds) < ROUNDS and time.perf_counter() - begin < LONGEST):
         start = time.process_time()
@@ -229,7 +229,8 @@ def _compare(task: Invariance) -> dict[str, Any]:
     rng = np.random.default_rng([task.seed, task.n])
     x0, offset = rng.uniform(-5, 5, task.n), rng.uniform(-5, 5, task.n)
     function = problems.get("ellipsoid").function
-    shift, scale, options = np.zeros(task.n), 1.0, {}
+    shift, scale = np.zeros(task.n), 1.0
+    options: dict[str, Any] = {}
     changed: Callable[[Array], Any] = function
     if task.change == "monotone":
         changed = _third_root_of(function)
@@ -255,4 +256,4 @@ def _third_root_of(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
 def processor_threads_one() -> dict[str, str]:
     """Return the environment under which every library uses one thread: runs are what is parallel."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LMMA_NUM_THREADS")
-    return {name: "1" for name in names}
+    return dict.fromkeys(names, "1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
@@ -19,7 +18,7 @@ CHANGES = ("monotone", "translation", "scale", "update")
 
 
 @dataclass(frozen=True)
-class Task(ABC):
+class Task:
     """Something to do once and record."""
 
     kind: ClassVar[str]

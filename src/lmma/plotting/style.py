@@ -1,0 +1,45 @@
+"""What all figures share: colours, quiet axes, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Distinct for colour-blind eyes and in grey print (Okabe and Ito)
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def checked_path(path: str | Path) -> Path:
+    """Return ``path``, or say which kinds of file a figure can be written to."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"path must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {path.name!r}")
+    return path
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write ``figure`` to a .png, .svg or .pdf file, the same bytes for the same figure."""
+    import matplotlib
+
+    path = checked_path(path)
+    undated: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    with matplotlib.rc_context({"svg.hashsalt": "lmma"}):  # ids of an SVG's parts are random otherwise
+        figure.savefig(path, dpi=150, metadata=undated.get(path.suffix.lower()))
+
+
+def thousands(value: float, position: int | None = None) -> str:
+    """Return a number of evaluations as people read it, for a tick."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
+
+
+def quieten(axes: Axes) -> None:
+    """Leave what helps to read numbers, take the rest away."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, color="0.92", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=9)
