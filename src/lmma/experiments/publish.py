@@ -34,11 +34,11 @@ def publish(records: Records, out: Path, command: str, wanted: Sequence[str] | N
     )  # fmt: skip
     parts: list[Part] = [
         ledger, *charts, _settings(records),
-        Commands("How to run it again", (command,), "Finished runs are kept in the store and not done again."),
+        _again(command),
     ]  # fmt: skip
     lead = (
-        "The experiments of Loshchilov, Glasmachers and Beyer, Limited-Memory Matrix Adaptation for Large Scale "
-        "Black-box Optimization (2017), run again with lmma."
+        "The experiments of Loshchilov, Glasmachers and Beyer, Limited-Memory Matrix Adaptation for Large "
+        "Scale Black-box Optimization (2017), run again with lmma."
     )
     _write_report(out, "LM-MA-ES: the paper, reproduced", lead, parts)
     return rows
@@ -98,15 +98,19 @@ def _settings(records: Records) -> Prose:
     return Prose(
         "Settings",
         (
-            f"Start uniform in [-5, 5]^n, initial step size {_either(sigmas)}, target {_either(targets)}. Evaluations "
-            "are counted up to and including the first candidate at or below the target; medians are over the runs "
-            "that reached it. All methods start from the same points for the same seed.",
-            "Seconds are CPU time of a process with one thread, objective included: wall-clock time of a quiet "
-            "machine. Rotations are drawn once for each n.",
+            f"Start uniform in [-5, 5]^n, initial step size {_either(sigmas)}, target {_either(targets)}. "
+            "Evaluations are counted up to and including the first candidate at or below the target; medians "
+            "are over the runs that reached it. For one seed all methods start from the same point.",
+            "Seconds are CPU time of a process with one thread, objective included: wall-clock time of a "
+            "quiet machine. Rotations are drawn once for each n.",
             f"{sum(r['kind'] == 'run' for r in records)} runs. Machine: {'; '.join(machines) or 'none'}. "
             f"Versions: {'; '.join(versions) or 'none'}.",
         ),
     )
+
+
+def _again(command: str) -> Commands:
+    return Commands("How to run it again", (command,), "Finished runs are kept and not done again.")
 
 
 def _either(values: Sequence[float]) -> str:

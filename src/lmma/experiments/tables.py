@@ -60,7 +60,8 @@ def medians(records: Iterable[Record]) -> Rows:
             sample = evidence.sample(problem, method, n)
             if sample is not None:
                 rows.append({
-                    "problem": problem, "method": method, "n": n, "reached": f"{len(sample.evaluations)}/{sample.runs}",
+                    "problem": problem, "method": method, "n": n,
+                    "reached": f"{len(sample.evaluations)}/{sample.runs}",
                     "median evaluations": round(sample.median) if sample.solved else "",
                     "median CPU seconds": float(f"{sample.median_seconds:.3g}") if sample.solved else "",
                     "most spent without success": sample.spent or "",

@@ -7,6 +7,7 @@ from a page without a network.
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 from lmma.plotting.data import FigureData, Panel, Series
@@ -19,10 +20,9 @@ PANEL_HEIGHT, GAP, LEGEND = 270, 75, 120  # pixels
 def plotly_script() -> str | None:
     """Return the text of plotly.js, or None where the package plotly is not installed."""
     try:
-        from plotly.offline import get_plotlyjs
+        script: str = import_module("plotly.offline").get_plotlyjs()
     except ImportError:
         return None
-    script: str = get_plotlyjs()
     return script
 
 
@@ -94,8 +94,8 @@ def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: 
         "title": {"text": panel.y_label, "font": {"size": 11}},
     }  # fmt: skip
     layout["annotations"].append(
-        {"text": panel.title, "x": left + width / 2, "y": top, "xref": "paper", "yref": "paper", "showarrow": False,
-         "xanchor": "center", "yanchor": "bottom", "font": {"size": 13}}
+        {"text": panel.title, "x": left + width / 2, "y": top, "xref": "paper", "yref": "paper",
+         "showarrow": False, "xanchor": "center", "yanchor": "bottom", "font": {"size": 13}}
     )  # fmt: skip
     if panel.target is not None:
         layout["shapes"].append(
@@ -124,8 +124,9 @@ def _traces(s: Series, style: dict[str, tuple[str, str]], index: int, first: boo
     line = {"color": colour, "width": 2, "dash": "dash" if s.dashed else "solid"}
     notes = [f"<br>{note}" for note in s.notes] or [""] * len(s.x)
     traces.append({
-        **shared, "name": s.label, "x": list(s.x), "y": list(s.y), "mode": "lines" if curve else "lines+markers",
-        "line": line, "marker": {"symbol": symbol, "size": 7, "color": colour}, "showlegend": first,
+        **shared, "name": s.label, "x": list(s.x), "y": list(s.y), "line": line,
+        "mode": "lines" if curve else "lines+markers",
+        "marker": {"symbol": symbol, "size": 7, "color": colour}, "showlegend": first,
         "text": notes, "hovertemplate": "%{x:,}: %{y:,.4g}%{text}<extra>" + s.label + "</extra>",
     })  # fmt: skip
     return traces

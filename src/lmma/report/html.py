@@ -24,13 +24,14 @@ th { text-align: left; color: var(--soft); font-weight: 600; }
 th, td { padding: 0.45rem 0.7rem 0.45rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.verdict { white-space: nowrap; font-weight: 600; } td details { color: var(--soft); font-size: 0.85rem; }
 .holds { color: #00664a; } .fails { color: #a34700; } .open { color: var(--soft); font-weight: 400; }
-pre { background: #f5f7f9; border: 1px solid var(--line); border-radius: 4px; padding: 0.8rem 1rem; overflow-x: auto; }
+pre { background: #f5f7f9; border: 1px solid var(--line); border-radius: 4px; padding: 0.8rem 1rem; }
+pre { overflow-x: auto; }
 .chart { width: 100%; } .chart svg { max-width: 100%; height: auto; } summary { cursor: pointer; }
 """
 MARKS = {
     "holds": ("holds", "✓ holds"),
     "fails": ("fails", "✗ fails"),
-    "not enough data": ("open", "– not enough data"),
+    "not enough data": ("open", "not enough data"),
 }
 
 
@@ -85,7 +86,8 @@ def _chart(part: Chart, interactive: bool) -> str:
     content = json.dumps(chart(part.data), allow_nan=False).replace("</", "<\\/")
     return (
         f'<div class="chart" id="{name}"></div><script>(function () {{ const c = {content}; '
-        f'Plotly.newPlot("{name}", c.data, c.layout, {{responsive: true, displaylogo: false}}); }})();</script>'
+        f'Plotly.newPlot("{name}", c.data, c.layout, {{responsive: true, displaylogo: false}}); }})();'
+        "</script>"
     )
 
 
