@@ -27,7 +27,7 @@ def run(
     observers = tuple(observers)
     start = time.perf_counter()
     try:
-        while (stop := limits.check(strategy, time.perf_counter() - start)) is None:
+        while (stop := limits.check(strategy, time.perf_counter() - start)) is None:  # [A1:3] [A1:21]
             strategy.tell(evaluate(strategy.ask()))
             progress = Progress(
                 strategy.evaluations,

@@ -164,9 +164,7 @@ def test_prefixes_may_be_combined_outermost_first():
 def test_named_maps_are_the_documented_ones():
     rng = np.random.default_rng([1, 10])
     X = np.random.default_rng(1).standard_normal((4, 10))
-    np.testing.assert_array_equal(
-        get("rotated-cigar")(X), rotated(get("cigar"), 10, rng, kind="haar")(X)
-    )
+    np.testing.assert_array_equal(get("rotated-cigar")(X), rotated(get("cigar"), 10, rng, kind="haar")(X))
     offset = np.random.default_rng([2, 10]).uniform(-2.5, 2.5, 10)
     np.testing.assert_array_equal(get("shifted-sphere").x_opt(10), offset)
 

@@ -100,9 +100,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         if not self.lower < self.upper:
-            raise ValueError(
-                f"lower must be less than upper, got lower={self.lower!r}, upper={self.upper!r}"
-            )
+            raise ValueError(f"lower must be less than upper, got lower={self.lower!r}, upper={self.upper!r}")
         if not self.sigma0 > 0:
             raise ValueError(f"sigma0 must be greater than 0, got {self.sigma0!r}")
 

@@ -23,9 +23,7 @@ _PLAIN = {
             x_opt=functions.ones,
             doc="a long bent valley, with a local optimum for n >= 4",
         ),
-        Problem(
-            "discus", functions.discus, doc="squares, one of them weighted 10^6: one short axis"
-        ),
+        Problem("discus", functions.discus, doc="squares, one of them weighted 10^6: one short axis"),
         Problem("cigar", functions.cigar, doc="squares, all but one weighted 10^6: one long axis"),
         Problem(
             "different-powers",

@@ -43,9 +43,7 @@ class Suite:
     def __len__(self) -> int:
         return len(self.problems)
 
-    def start(
-        self, problem: Problem, n: int, rng: np.random.Generator | int | None = None
-    ) -> Array:
+    def start(self, problem: Problem, n: int, rng: np.random.Generator | int | None = None) -> Array:
         """Return a point drawn uniformly from the problem's box [lower, upper]^n."""
         return start(problem, n, rng)
 

@@ -52,9 +52,7 @@ class _Rotated:
     def __call__(self, X: ArrayLike) -> Array:
         rows = as_rows(X)
         rotation = self.rotation(rows.shape[1])
-        return in_blocks(
-            lambda block: self.problem.function(rotation.apply(block)), rows, rotation.block
-        )
+        return in_blocks(lambda block: self.problem.function(rotation.apply(block)), rows, rotation.block)
 
     def x_opt(self, n: int) -> Array:
         return self.rotation(n).inverse(self.problem.x_opt(n))
@@ -115,8 +113,7 @@ def _wrap(problem: Problem, prefix: str, wrapper: _Shifted | _Rotated) -> Proble
 def _checked(problem: Problem) -> Problem:
     if not isinstance(problem, Problem):
         raise TypeError(
-            f"problem must be a lmma.problems.Problem, got {problem!r}; "
-            "lmma.problems.get finds one by name"
+            f"problem must be a lmma.problems.Problem, got {problem!r}; lmma.problems.get finds one by name"
         )
     return problem
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from lmma.kernels import Key
 from lmma.strategies.arguments import (
     checked_dtype,
     checked_popsize,
@@ -56,7 +57,7 @@ class Strategy(ABC):
 
     name: ClassVar[str] = ""
     STATE: ClassVar[tuple[str, ...]] = (
-        "mean", "sigma", "generation", "evaluations", "failures", "best_x", "best_fun",
+        "mean", "sigma", "sigma0", "generation", "evaluations", "failures", "best_x", "best_fun",
         "_spread_x", "_spread_f",
     )  # fmt: skip
 
@@ -108,6 +109,10 @@ class Strategy(ABC):
     def _parts(self) -> dict[str, Any]:
         """Return the parts that carry state of their own, by name."""
         return {}
+
+    def _take_key(self, key: Key) -> None:
+        """Draw from now on what ``key`` determines."""
+        self.key = key
 
     # What a user calls
 
@@ -206,6 +211,7 @@ class Strategy(ABC):
         state = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}
         state["recent"] = np.array(self._recent, dtype=np.float64)
         state["key"] = np.array(self.key, dtype=np.uint64)
+        state["scale"] = np.empty(0) if self.scale is None else self.scale.copy()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -216,8 +222,7 @@ class Strategy(ABC):
             for label, part in parts.items()
             for name in part.STATE
         }
-        if set(state) != set(wanted) | {"recent", "key"}:
-            odd = sorted(set(state) ^ (set(wanted) | {"recent", "key"}))
+        if odd := sorted(set(state) ^ {*wanted, "recent", "key", "scale"}):
             raise ValueError(f"state is not of a {self.name} strategy: {', '.join(odd)}")
         for label, (part, name) in wanted.items():
             here, new = getattr(part, name), state[label]
@@ -231,7 +236,8 @@ class Strategy(ABC):
                 setattr(part, name, type(here)(state[label]))
         self._recent.clear()
         self._recent.extend(float(value) for value in state["recent"])
-        self.key = (int(state["key"][0]), int(state["key"][1]))
+        self._take_key((int(state["key"][0]), int(state["key"][1])))
+        self.scale = np.array(state["scale"], dtype=self.dtype) if len(state["scale"]) else None
         self._asked = None
 
     # Helpers for subclasses
@@ -248,13 +254,21 @@ class Strategy(ABC):
         if needed < LARGE:
             return
         there = available_memory()
-        if there is not None and needed > there:
-            raise MemoryError(
-                f"{self.name} with n={self.n} needs about {readable(needed)} ({needed} bytes) of memory, "
-                f"{readable(there)} are free: use method='lm-ma-es'"
-                + (" with dtype='float32'" if self.name == "lm-ma-es" else "")
-                + " or fewer variables"
-            )
+        if there is None or needed <= there:
+            return
+        from lmma.strategies.registry import strategy_class
+
+        smaller = strategy_class("lm-ma-es").memory
+        if smaller(self.n, default_popsize(self.n), self.dtype.itemsize) <= there:
+            remedy = "method='lm-ma-es' would fit"
+        elif smaller(self.n, default_popsize(self.n), 4) <= there:
+            remedy = "method='lm-ma-es' with dtype='float32' would fit"
+        else:
+            remedy = "no method fits: use fewer variables or more memory"
+        raise MemoryError(
+            f"{self.name} with n={self.n}, popsize={self.popsize} needs about {readable(needed)} "
+            f"({needed} bytes) of memory, {readable(there)} are free: {remedy}"
+        )
 
 
 def reject_unknown_options(cls: type[Any], options: dict[str, Any]) -> None:

@@ -175,5 +175,9 @@ class ES(Strategy):
 
         return LinearOperator((self.n, self.n), matvec=times, rmatvec=times, dtype=self.dtype)
 
+    def _take_key(self, key: kernels.Key) -> None:
+        super()._take_key(key)
+        self.source = self._make_source()
+
     def _parts(self) -> dict[str, Any]:
         return {"step": self.step, "transform": self.transform}

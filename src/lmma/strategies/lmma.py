@@ -132,9 +132,8 @@ class DirectionVectors(Transform):
         if self.active == 0:
             return np.positive(z, out=out)
         alpha, mix = self._fold()
-        # Departs from [A1:10]: the factors are folded into two products; docs/departures.md
         d: Array = np.matmul((projections @ mix).astype(z.dtype), self.vectors[: self.active], out=out)
-        d += alpha * z
+        d += alpha * z  # Departs from [A1:10]: all factors in two products; docs/departures.md
         return d
 
     def apply_transposed(self, d: Array) -> Array:

@@ -1,0 +1,48 @@
+# Each target makes the environment it needs; nothing has to be done first.
+# A C compiler makes lmma faster; without one everything works all the same.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+# Reinstall only when what is installed has changed: editable, so Python sources need no reinstall.
+SOURCES := pyproject.toml setup.py $(shell find src/lmma -name '*.c' -o -name '*.h')
+# One BLAS thread for each test process: more would only get into one another's way.
+QUIET_BLAS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: run test lint bench figure clean help
+
+run: $(VENV)/.installed-plot  ## minimise an ill-conditioned function of 100 variables and draw how it went
+	@mkdir -p out
+	$(BIN)/lmma minimize rotated-cigar --dim 100 --method lm-ma-es --seed 1 --plot out/convergence.png
+
+test: lint  ## run all checks: formatting, lint, types, layers, tests
+	$(QUIET_BLAS) $(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.installed-test  ## run the checks that need not run the code
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-test  ## measure a generation against its parts and against peers
+	$(BIN)/python benchmarks/generation.py
+
+figure: $(VENV)/.installed-plot  ## draw the picture of the README again
+	$(BIN)/python examples/readme_figure.py
+
+clean:  ## remove all that was made
+	rm -rf $(VENV) out build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	    .import_linter_cache .hypothesis
+	find src tests examples -name __pycache__ -prune -exec rm -rf {} +
+	find src -name '*.so' -delete
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-%: $(VENV)/bin/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,112 @@
+"""The command ``lmma``, one file a subcommand.
+
+A subcommand's module offers ``add_arguments(parser)`` and ``run(args) -> exit status`` and is imported
+when it is called for; its line in the list of commands stands here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from lmma.cli.status import INTERRUPTED, OK, USAGE, UsageError
+
+COMMANDS = {
+    "minimize": "minimise a built-in problem, a Python function or an external program",
+    "methods": "list the methods, what a sample costs and the memory they need",
+    "problems": "list the built-in problems",
+}
+
+DESCRIPTION = "Large-scale black-box optimisation by limited-memory matrix adaptation."
+EXAMPLES = """\
+examples:
+  lmma minimize rotated-cigar --dim 100 --seed 1 --plot cigar.png
+  lmma minimize mymodule:loss --x0 start.npy --sigma0 0.5 --max-evaluations 100000
+  lmma minimize --command './simulate {file}' --x0 1,2,3 --sigma0 0.1 --json
+  lmma minimize --help
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what `main` prints in one line."""
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def build_parser(command: str | None) -> argparse.ArgumentParser:
+    """Return the parser; only the arguments of ``command`` are filled in."""
+    parser = Parser(
+        prog="lmma",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    commands = parser.add_subparsers(title="commands", dest="name", metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if name == command:
+            import_module(f"lmma.cli.{name}").add_arguments(sub)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; a user's mistake is one line on standard error."""
+    words = _with_negative_numbers(list(sys.argv[1:] if argv is None else argv))
+    try:
+        return _main(words)
+    except UsageError as error:
+        print(f"lmma: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print("\nlmma: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough, as in `lmma methods | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at exit
+        return OK
+
+
+def _main(words: list[str]) -> int:
+    command = next((word for word in words if word in COMMANDS), None)
+    parser = build_parser(command)
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as end:  # --help has been printed
+        return int(end.code or 0)
+    if args.version:
+        from lmma import __version__
+
+        print(f"lmma {__version__}")
+        return OK
+    if args.name is None:
+        parser.print_help()
+        return OK
+    status = import_module(f"lmma.cli.{args.name}").run(args)
+    sys.stdout.flush()
+    return int(status)
+
+
+def _with_negative_numbers(words: list[str]) -> list[str]:
+    """Return ``words`` with ``--x0 -1,2`` as ``--x0=-1,2``: argparse takes ``-1,2`` for an option."""
+    joined: list[str] = []
+    for word in words:
+        follows_option = bool(joined) and re.fullmatch(r"--[a-z][a-z0-9-]*", joined[-1]) is not None
+        if follows_option and re.match(r"-(\d|\.\d|inf)", word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined

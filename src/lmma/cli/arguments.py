@@ -1,0 +1,139 @@
+"""What stands after an option, as Python values; each refusal says what was expected."""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.cli.status import UsageError
+
+Vector = npt.NDArray[np.float64]
+VECTOR_FILES = (".npy", ".txt", ".csv")
+
+
+def number(text: str) -> float:
+    """Return a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"expected a number, got {text!r}") from None
+    if not math.isfinite(value):
+        raise ArgumentTypeError(f"expected a finite number, got {text!r}")
+    return value
+
+
+def number_or_none(text: str) -> float | None:
+    """Return a number, or None for ``none``."""
+    return None if text.lower() == "none" else number(text)
+
+
+def positive(text: str) -> float:
+    """Return a positive number."""
+    value = number(text)
+    if value <= 0:
+        raise ArgumentTypeError(f"expected a positive number, got {text!r}")
+    return value
+
+
+def not_negative(text: str) -> float:
+    """Return a number of at least 0."""
+    value = number(text)
+    if value < 0:
+        raise ArgumentTypeError(f"expected a number of at least 0, got {text!r}")
+    return value
+
+
+def whole(text: str) -> int:
+    """Return a whole number of at least 0; ``1e6`` and ``1_000_000`` are understood."""
+    try:
+        return int(text)
+    except ValueError:
+        value = number(text)
+    if value != int(value) or value < 0:
+        raise ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
+    return int(value)
+
+
+def count(text: str) -> int:
+    """Return a whole number of at least 1."""
+    value = whole(text)
+    if value < 1:
+        raise ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return value
+
+
+def constant(text: str) -> tuple[str, Any]:
+    """Return NAME=VALUE as a pair; the value is a Python literal where it reads as one."""
+    name, equals, value = text.partition("=")
+    if not (name.isidentifier() and equals and value):
+        raise ArgumentTypeError(f"expected NAME=VALUE such as m=20, got {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def vector(text: str, n: int | None, option: str) -> Vector:
+    """Return the vector that ``text`` means: numbers between commas, a file, or one number ``n`` times."""
+    if Path(text).suffix.lower() in VECTOR_FILES:
+        values = _read(Path(text), option)
+    else:
+        try:
+            values = np.array([float(word) for word in text.split(",")])
+        except ValueError:
+            raise UsageError(
+                f"{option} must be numbers between commas, one number, or a file ending in "
+                f"{', '.join(VECTOR_FILES)}; got {text!r}"
+            ) from None
+    if values.size == 1 and n is not None:
+        return np.full(n, values[0])
+    if n is not None and values.size != n:
+        raise UsageError(f"{option} holds {values.size} numbers but --dim is {n}: drop --dim or change one")
+    return values
+
+
+def _read(path: Path, option: str) -> Vector:
+    if not path.is_file():
+        raise UsageError(f"{option}: there is no file {path}")
+    try:
+        if path.suffix.lower() == ".npy":
+            values = np.load(path, allow_pickle=False)
+        else:
+            with warnings.catch_warnings():  # an empty file is reported below
+                warnings.simplefilter("ignore")
+                values = np.loadtxt(path, delimiter="," if path.suffix.lower() == ".csv" else None, ndmin=1)
+        values = np.asarray(values, dtype=np.float64)
+    except (ValueError, TypeError, OSError, EOFError) as error:
+        raise UsageError(f"{option}: {path} cannot be read as numbers: {error}") from None
+    if values.size == 0:
+        raise UsageError(f"{option}: {path} holds no numbers")
+    if values.ndim > 1 and max(values.shape) != values.size:
+        raise UsageError(f"{option}: {path} must hold one vector, got an array of shape {values.shape}")
+    return values.ravel()
+
+
+def writable(text: str, option: str, suffixes: tuple[str, ...]) -> Path:
+    """Return a path that can be written to, refused now rather than after a long run."""
+    path = Path(text)
+    if path.suffix.lower() not in suffixes:
+        raise UsageError(f"{option} must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}, got {text!r}")
+    if not path.parent.is_dir():
+        raise UsageError(f"{option}: there is no directory {path.parent}")
+    if path.is_dir():
+        raise UsageError(f"{option}: {path} is a directory")
+    return path
+
+
+def write_vector(path: Path, x: npt.NDArray[np.floating]) -> None:
+    """Write ``x`` in the form the file's name asks for, such that ``--x0`` reads it back exactly."""
+    if path.suffix.lower() == ".npy":
+        np.save(path, x)
+    else:
+        path.write_text("".join(f"{float(value)!r}\n" for value in x), encoding="ascii")

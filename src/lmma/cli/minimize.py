@@ -1,0 +1,224 @@
+"""``lmma minimize``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from lmma.cli import arguments, status
+from lmma.cli.status import UsageError
+from lmma.cli.target import Target, find_target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lmma.cli.arguments import Vector
+    from lmma.cli.report import Outcome
+    from lmma.history import Recorder
+
+DEFAULT_DIM = 100  # of a built-in problem
+DEFAULT_TARGET = 1e-10  # of a built-in problem, as in the paper
+PLOT_FILES = (".png", ".svg", ".pdf")
+
+EPILOG = f"""\
+TARGET
+  A built-in problem (see lmma problems) starts uniformly in [-5, 5]^n with step size 3 and stops at
+  {DEFAULT_TARGET:g}, as in the paper, unless you say otherwise; --dim is {DEFAULT_DIM} by default.
+  module:function is imported with the current directory on the path; the function takes a NumPy vector
+  and returns a number. An exception or NaN is a failed evaluation: it is counted and ranks last.
+  --command runs a program for each candidate: the candidate is written to a temporary file, one number a
+  line, whose path replaces {{file}}; without {{file}} it goes to standard input. The last line the program
+  prints is its value. A non-zero exit status, a signal or anything but a number is a failed evaluation.
+  No shell is involved: for pipes and variables write sh -c '...' yourself.
+
+{status.EXPLAINED}
+examples:
+  lmma minimize rotated-ellipsoid --dim 50 --seed 1 --plot ellipsoid.png
+  lmma minimize mymodule:loss --x0 0 --dim 1000 --max-evaluations 1e5 --save-x best.npy
+  lmma minimize mymodule:loss --x0 best.npy --sigma0 0.01 --method lm-ma-es --set m=30
+  lmma minimize --command './simulate --input {{file}}' --x0 1,-2,0.5 --sigma0 0.3 --json > result.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "target", metavar="TARGET", nargs="?", help="a built-in problem, or module:function; see below"
+    )
+    parser.add_argument("--command", metavar="'PROGRAM ...'", help="an external program as the objective")
+
+    start = parser.add_argument_group("where to start")
+    add = start.add_argument
+    add("--dim", metavar="N", type=arguments.count, help="number of variables")
+    add(
+        "--x0", metavar="START",
+        help="numbers between commas, a .npy, .txt or .csv file, or one number for all N variables "
+        "(default: 0 for your own objective, random for a built-in problem)",
+    )  # fmt: skip
+    add(
+        "--sigma0", metavar="STEP",
+        help="initial step size, about a third of the distance to the optimum you expect; one number, or "
+        "one for each variable as in --x0 (default: 0.3 times the scale of x0; 3 for a built-in problem)",
+    )  # fmt: skip
+    add("--seed", metavar="N", type=arguments.whole, help="the same seed gives the same run (default: drawn)")
+
+    how = parser.add_argument_group("how to search")
+    add = how.add_argument
+    add(
+        "--method", metavar="NAME", default="auto", help="see lmma methods (default: auto, from N and memory)"
+    )
+    add("--popsize", metavar="N", type=arguments.count, help="candidates a generation (default: 4 + 3 ln n)")
+    add("--dtype", choices=("float64", "float32"), default="float64", help="precision of the search")
+    add(
+        "--set", metavar="NAME=VALUE", type=arguments.constant, action="append", default=[], dest="constants",
+        help="set a constant of the method, such as m=20; may be repeated",
+    )  # fmt: skip
+    add(
+        "--vectorized", action="store_true",
+        help="the function takes a whole generation, one candidate a row, and returns as many values",
+    )  # fmt: skip
+
+    stop = parser.add_argument_group("when to stop")
+    add = stop.add_argument
+    add(
+        "--target", metavar="VALUE", type=arguments.number_or_none, default=argparse.SUPPRESS, dest="goal",
+        help=f"stop at a value as low as this (default: {DEFAULT_TARGET:g} for a built-in problem; none)",
+    )  # fmt: skip
+    add("--max-evaluations", metavar="N", type=arguments.count, help="budget of evaluations, such as 1e6")
+    add("--max-generations", metavar="N", type=arguments.count, help="budget of generations")
+    add("--max-time", metavar="SECONDS", type=arguments.positive, help="budget of time")
+    add("--tolx", metavar="EPS", type=arguments.not_negative, default=1e-11,
+        help="stop when steps in x are smaller; 0 never (default: 1e-11)")  # fmt: skip
+    add("--tolfun", metavar="EPS", type=arguments.not_negative, default=1e-11,
+        help="stop when values vary by less; 0 never (default: 1e-11)")  # fmt: skip
+
+    output = parser.add_argument_group("what to show")
+    add = output.add_argument
+    add("--json", action="store_true", help="print the result as JSON, and nothing else, on standard output")
+    add("--plot", metavar="FILE", help="draw best value and step size into a .png, .svg or .pdf file")
+    add("--save-x", metavar="FILE", help="write the best x to a .npy, .txt or .csv file")
+    add("--quiet", action="store_true", help="show no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Minimise, print what came out, and return the exit status."""
+    target = find_target(args.target, args.command, args.vectorized)
+    plot, save_x = _output_files(args)
+    with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
+        outcome, recorder = _search(args, target)
+
+    from lmma.cli import report
+
+    if save_x is not None:
+        arguments.write_vector(save_x, outcome.result.x)
+    if plot is not None:
+        _plot(plot, recorder, outcome.title, outcome.goal)
+    print(report.as_json(outcome) if args.json else report.as_text(outcome, plot, save_x))
+    return outcome.status
+
+
+def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder]:
+    """Run the loop with all that watches it; return what came out and the record of it."""
+    import numpy as np
+
+    from lmma.cli.interrupt import Interrupts
+    from lmma.cli.report import Outcome, in_options
+    from lmma.cli.watch import FittedLine, GivesUp
+    from lmma.evaluation import Serial, Vectorized
+    from lmma.history import Observer, Recorder
+    from lmma.loop import run as run_loop
+    from lmma.minimize import choose_method, default_sigma0, finish
+    from lmma.stopping import Limits
+    from lmma.strategies import strategy
+
+    # A drawn seed is small enough to be typed in again
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if args.seed is None else args.seed
+    x0 = _start(args, target, seed)
+    sigma0: Any = None if args.sigma0 is None else arguments.vector(args.sigma0, None, "--sigma0")
+    if sigma0 is None:
+        sigma0 = target.problem.sigma0 if target.problem is not None else default_sigma0(x0)
+    elif sigma0.size == 1:
+        sigma0 = float(sigma0[0])
+    goal = getattr(args, "goal", None if target.problem is None else DEFAULT_TARGET)
+    try:
+        limits = Limits(args.max_evaluations, args.max_generations, args.max_time, goal)
+        method = choose_method(len(x0), popsize=args.popsize) if args.method == "auto" else args.method
+        es = strategy(
+            method, x0, sigma0, popsize=args.popsize, rng=seed, dtype=args.dtype, tolx=args.tolx,
+            tolfun=args.tolfun, **dict(args.constants),
+        )  # fmt: skip
+        limits.refuse_less_than_a_generation(es.popsize)
+    except (ValueError, TypeError, MemoryError) as error:
+        raise UsageError(in_options(str(error))) from None
+
+    recorder, interrupts = Recorder(), Interrupts()
+    observers: list[Observer] = [recorder, GivesUp(), interrupts]
+    line = None if args.quiet else FittedLine(args.max_evaluations)
+    if line is not None:
+        observers.insert(0, line)
+    evaluate = (Vectorized if target.vectorized else Serial)(target.function)
+    begin = time.perf_counter()
+    try:
+        with interrupts:
+            stop = run_loop(es, interrupts.guard(evaluate), limits, observers, catch_interrupt=True)
+    except TypeError as error:  # an objective that returns no number is a mistake, not a failure
+        raise UsageError(f"{target.name}: {in_options(str(error))}") from None
+    finally:
+        if line is not None:
+            line.close()
+    seconds = time.perf_counter() - begin
+    result = finish(es, evaluate, stop, goal)
+    return Outcome(target.name, result, seed, es.popsize, es.sigma0, goal, seconds), recorder
+
+
+def _start(args: argparse.Namespace, target: Target, seed: int) -> Vector:
+    """Return where to start: as told, as the paper does on its problems, or at the origin."""
+    import numpy as np
+
+    n = args.dim
+    if n is None and target.problem is not None and (args.x0 is None or _is_number(args.x0)):
+        n = DEFAULT_DIM
+    if args.x0 is not None:
+        if n is None and _is_number(args.x0):
+            raise UsageError(f"--x0 {args.x0} is used for every variable: say how many there are with --dim")
+        return arguments.vector(args.x0, n, "--x0")
+    if target.problem is not None:
+        from lmma.problems import suites
+
+        return np.asarray(suites.start(target.problem, n, seed), dtype=np.float64)
+    if n is None:
+        raise UsageError(f"how many variables has {target.name}? Say so with --dim or --x0")
+    return np.zeros(n)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    """Return where to plot and to save x, refused now rather than after a long run."""
+    plot = None if args.plot is None else arguments.writable(args.plot, "--plot", PLOT_FILES)
+    if plot is not None:
+        from importlib.util import find_spec
+
+        if find_spec("matplotlib") is None:
+            raise UsageError("--plot needs matplotlib: pip install 'lmma[plot]'")
+    save_x = None
+    if args.save_x is not None:
+        save_x = arguments.writable(args.save_x, "--save-x", arguments.VECTOR_FILES)
+    return plot, save_x
+
+
+def _plot(path: Path, recorder: Recorder, title: str, goal: float | None) -> None:
+    from lmma.plotting.convergence import convergence
+    from lmma.plotting.style import save
+
+    save(convergence(recorder.columns(), target=goal, title=title), path)

@@ -1,0 +1,20 @@
+"""Exit statuses that scripts can use."""
+
+OK = 0  # the target was reached, or the search converged and no target was set
+UNSOLVED = 1  # a budget ran out, or the search ended short of the target
+USAGE = 2  # a mistake in the arguments
+ALL_FAILED = 3  # no evaluation gave a number
+INTERRUPTED = 130  # by Ctrl-C or SIGTERM; the best so far is printed
+
+EXPLAINED = """\
+exit status:
+    0  the target is reached, or the search converged and no target was set
+    1  a budget ran out, or the search ended short of the target
+    2  the arguments are wrong
+    3  the objective failed on every evaluation
+  130  interrupted by Ctrl-C or SIGTERM; the best so far is printed
+"""
+
+
+class UsageError(Exception):
+    """A user's mistake, told in one line."""

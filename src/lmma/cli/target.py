@@ -1,0 +1,91 @@
+"""What to minimise: a built-in problem, ``module:function``, or an external program."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import shutil
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lmma.cli.status import UsageError
+
+if TYPE_CHECKING:
+    from lmma.problems import Problem
+
+
+@dataclass(frozen=True)
+class Target:
+    """An objective, how it is called, and the problem behind it if it is a built-in one."""
+
+    name: str
+    function: Callable[..., Any]
+    vectorized: bool = False
+    problem: Problem | None = None
+
+
+def find_target(name: str | None, command: str | None, vectorized: bool) -> Target:
+    """Return what the arguments name, or say what is wrong with them."""
+    if (name is None) == (command is None):
+        given = "neither" if name is None else "both"
+        raise UsageError(
+            f"give either TARGET (a problem or module:function) or --command, got {given}"
+            " (see lmma minimize --help)"
+        )
+    if command is not None:
+        if vectorized:
+            raise UsageError("--vectorized is for Python functions: a program takes one candidate at a time")
+        return _program(command)
+    assert name is not None
+    return _function(name, vectorized) if ":" in name else _problem(name)
+
+
+def _problem(name: str) -> Target:
+    from lmma import problems
+
+    try:
+        problem = problems.get(name)
+    except ValueError as error:
+        raise UsageError(f"{error}. A function of your own is module:function") from None
+    return Target(name, problem, vectorized=True, problem=problem)
+
+
+def _function(name: str, vectorized: bool) -> Target:
+    module_name, _, path = name.partition(":")
+    if not module_name or not path:
+        raise UsageError(f"TARGET must be module:function, such as mymodule:loss, got {name!r}")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as with `python -m`: modules in the current directory are found
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        inner = next((f for f in reversed(frames) if "importlib" not in f.filename), None)
+        own = inner is not None and inner.filename != __file__
+        where = f" at {inner.filename}:{inner.lineno}" if own and inner is not None else ""
+        raise UsageError(f"cannot import {module_name!r}{where}: {type(error).__name__}: {error}") from None
+    try:
+        function = functools.reduce(getattr, path.split("."), module)
+    except AttributeError:
+        from lmma.strategies.arguments import nearest
+
+        known = [word for word in dir(module) if callable(getattr(module, word, None))]
+        raise UsageError(f"module {module_name!r} has no {path!r}{nearest(path, known)}") from None
+    if not callable(function):
+        raise UsageError(f"{name} is {function!r:.60}, not a function")
+    return Target(name, function, vectorized)
+
+
+def _program(command: str) -> Target:
+    from lmma.evaluation.program import Program
+
+    try:
+        program = Program(command)
+    except ValueError as error:
+        raise UsageError(f"--command: {error}") from None
+    if shutil.which(program.words[0]) is None:
+        raise UsageError(f"--command: there is no program {program.words[0]!r} that can be run")
+    return Target(command, program)

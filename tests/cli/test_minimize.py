@@ -1,0 +1,236 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma import problems
+from lmma.cli import main
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes a module of the given text into the current directory and returns its name."""
+    names = []
+
+    def write(text):
+        names.append(f"module_{abs(hash(text))}")
+        (tmp_path / f"{names[-1]}.py").write_text(text)
+        return names[-1]
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def result(capsys):
+    """Runs ``lmma minimize ... --json`` and returns the exit status and the result."""
+
+    def run(*words):
+        status = main(["minimize", *map(str, words), "--json", "--quiet"])
+        return status, json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.fixture
+def complaint(capsys):
+    """Runs a command that must be refused and returns the one line it is refused with."""
+
+    def run(*words):
+        assert main([*map(str, words)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.startswith("lmma: ")
+        assert captured.err.count("\n") == 1
+        return captured.err
+
+    return run
+
+
+SPHERE = "def loss(x):\n    return float(x @ x)\n"
+
+
+def test_the_command_line_runs_what_the_library_runs(result):
+    cigar = problems.get("rotated-cigar")
+    x0 = problems.suites.start(cigar, 8, 5)
+    mine = lmma.minimize(cigar, x0, 3.0, method="lm-ma-es", rng=5, ftarget=1e-10, vectorized=True, m=4)
+    status, theirs = result("rotated-cigar", "--dim", 8, "--method", "lm-ma-es", "--seed", 5, "--set", "m=4")
+    assert status == 0
+    assert (theirs["fun"], theirs["nfev"], theirs["x"]) == (mine.fun, mine.nfev, list(mine.x))
+
+
+def test_a_run_can_be_repeated_with_the_seed_it_reports(result):
+    _, first = result("sphere", "--dim", 4)
+    _, second = result("sphere", "--dim", 4, "--seed", first["seed"])
+    assert first["x"] == second["x"]
+
+
+def test_every_method_runs_under_its_name(result):
+    for method in lmma.methods():
+        status, outcome = result("sphere", "--dim", 4, "--method", method, "--seed", 1)
+        assert (status, outcome["method"]) == (0, method)
+
+
+def test_a_function_starts_at_zero_unless_told_otherwise(result, module):
+    name = module("starts = []\ndef loss(x):\n    starts.append(x)\n    return float(x @ x)\n")
+    status, _ = result(f"{name}:loss", "--dim", 3, "--sigma0", 1e-9, "--max-generations", 1)
+    assert status == 1
+    assert np.abs(sys.modules[name].starts[0]).max() < 1e-7
+
+
+def test_vectorized_functions_get_rows(result, module):
+    name = module("def loss(X):\n    assert X.ndim == 2\n    return (X ** 2).sum(axis=1)\n")
+    status, outcome = result(f"{name}:loss", "--x0", 1, "--dim", 3, "--vectorized", "--target", 1e-4)
+    assert status == 0
+    assert outcome["fun"] <= 1e-4
+
+
+@pytest.mark.parametrize("suffix", ["npy", "txt", "csv"])
+def test_saved_x_is_read_back_exactly(result, suffix, tmp_path):
+    _, first = result("sphere", "--x0=-1,2,-.5", "--save-x", f"x.{suffix}", "--target", "0.1")
+    assert first["target"] == 0.1
+    _, second = result("sphere", "--x0", f"x.{suffix}", "--sigma0", 1e-30, "--max-generations", 1)
+    assert second["x"] == first["x"]
+
+
+def test_a_start_of_negative_numbers_needs_no_equals_sign(result):
+    _, outcome = result("sphere", "--x0", "-1,-2.5", "--sigma0", 1e-30, "--max-generations", 1)
+    assert outcome["x"] == [-1.0, -2.5]
+
+
+def test_targets_may_be_negative_or_none(result, module):
+    name = module("def loss(x):\n    return float(x @ x) - 1e5\n")
+    status, outcome = result(f"{name}:loss", "--dim", 2, "--target", "-9.9999e4")
+    assert (status, outcome["reason"], outcome["target"]) == (0, "ftarget", -99999.0)
+    _, outcome = result("sphere", "--dim", 2, "--target", "none")
+    assert (outcome["reason"], outcome["target"]) == ("tolx", None)
+
+
+def test_one_step_size_for_each_variable(result):
+    _, outcome = result("sphere", "--x0", "1,1,1", "--sigma0", "1e-30,1e-30,1e-12", "--max-generations", 1)
+    assert outcome["x"][:2] == [1.0, 1.0]
+    assert outcome["x"][2] != 1.0
+
+
+@pytest.mark.parametrize(("option", "value", "reason"), [
+    ("--max-evaluations", "1e2", "maxfevals"),
+    ("--max-generations", 7, "maxiter"),
+    ("--max-time", 1e-9, "maxtime"),
+])  # fmt: skip
+def test_every_budget_stops_the_run_with_status_1(result, option, value, reason):
+    status, outcome = result("rosenbrock", "--dim", 20, option, value)
+    assert (status, outcome["reason"]) == (1, reason)
+    assert option in outcome["message"]
+
+
+def test_tolerances_are_passed_on(result):
+    _, outcome = result("sphere", "--dim", 3, "--target", "none", "--tolx", 0.1)
+    assert outcome["reason"] == "tolx"
+    assert 1e-8 < outcome["fun"] < 1
+
+
+def test_converged_short_of_the_target_is_status_1(result):
+    status, outcome = result("sphere", "--dim", 3, "--target", "-1")
+    assert (status, outcome["success"]) == (1, False)
+    assert "--target = -1 was not reached" in outcome["message"]
+
+
+def test_single_precision_is_passed_on(result):
+    _, outcome = result("sphere", "--dim", 3, "--dtype", "float32", "--max-generations", 1)
+    assert [float(np.float32(value)) for value in outcome["x"]] == outcome["x"]
+
+
+def test_failed_evaluations_are_counted_and_shown(result, module):
+    name = module(SPHERE.replace("return", "if x[0] > 0.5: raise RuntimeError('too far')\n    return"))
+    status, outcome = result(f"{name}:loss", "--x0", "0.5,0.5", "--target", 1e-4, "--seed", 1)
+    assert status == 0
+    assert outcome["failures"] > 0
+    assert outcome["errors"][0]["kind"] == "RuntimeError"
+    assert outcome["errors"][0]["message"] == "too far"
+
+
+def test_an_objective_that_breaks_for_good_ends_the_run(result, module):
+    name = module("n = 0\ndef loss(x):\n    global n\n    n += 1\n    return 1 / (n <= 20) * float(x @ x)\n")
+    status, outcome = result(f"{name}:loss", "--dim", 3)
+    assert (status, outcome["reason"], outcome["success"]) == (1, "failures", False)
+
+
+def test_the_plot_is_drawn(result, tmp_path):
+    for name, magic in {"a.png": b"\x89PNG", "a.svg": b"<?xml", "a.pdf": b"%PDF"}.items():
+        result("sphere", "--dim", 3, "--seed", 1, "--plot", name)
+        assert (tmp_path / name).read_bytes().startswith(magic)
+
+
+def test_only_files_that_were_asked_for_appear(result, tmp_path):
+    result("sphere", "--dim", 3, "--save-x", "x.npy")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+@pytest.mark.parametrize(("words", "hint"), [
+    (["minimize"], "neither"),
+    (["minimize", "sphere", "--command", "true"], "both"),
+    (["minimize", "sphere", "--method", "lmmaes"], "did you mean 'lm-ma-es'"),
+    (["minimize", "sphere", "--method", "lm-ma-es", "--set", "mm=3"], "unknown option 'mm'"),
+    (["minimize", "sphere", "--set", "m"], "NAME=VALUE"),
+    (["minimize", "sphere", "--sigma0", "0"], "--sigma0 must be positive"),
+    (["minimize", "sphere", "--sigma0", "1,2"], "--sigma0"),
+    (["minimize", "sphere", "--dim", "0"], "at least 1"),
+    (["minimize", "sphere", "--dim", "2.5"], "whole number"),
+    (["minimize", "sphere", "--popsize", "1"], "--popsize must be at least 2"),
+    (["minimize", "sphere", "--max-evaluations", "3"], "--max-evaluations"),
+    (["minimize", "sphere", "--max-time", "soon"], "expected a number"),
+    (["minimize", "sphere", "--tolx", "-1"], "at least 0"),
+    (["minimize", "sphere", "--x0", "a,b"], "--x0 must be numbers"),
+    (["minimize", "sphere", "--x0", "1,nan"], "--x0 must be finite"),
+    (["minimize", "sphere", "--x0", "missing.npy"], "no file"),
+    (["minimize", "sphere", "--x0", "1,2", "--dim", "3"], "--dim is 3"),
+    (["minimize", "sphere", "--plot", "a.gif"], ".png, .svg or .pdf"),
+    (["minimize", "sphere", "--plot", "nowhere/a.png"], "no directory"),
+    (["minimize", "sphere", "--save-x", "x.mat"], ".npy, .txt or .csv"),
+    (["minimize", "sphere", "--dtype", "int"], "--dtype"),
+    (["minimize", "sphere", "--colour", "blue"], "--colour"),
+    (["minimize", "no_such_module:loss", "--dim", "2"], "No module named"),
+    (["minimize", "math:sqroot", "--dim", "2"], "did you mean 'sqrt'"),
+    (["minimize", "math:pi", "--dim", "2"], "not a function"),
+    (["minimize", "math:", "--dim", "2"], "module:function"),
+    (["minimize", "math:fsum"], "--dim or --x0"),
+    (["minimize", "math:fsum", "--x0", "1"], "--dim"),
+    (["minimize", "numpy:sort", "--dim", "2"], "must return one real number"),
+    (["minimize", "--command", "./missing {file}", "--dim", "2"], "no program './missing'"),
+    (["minimize", "--command", "'unclosed", "--dim", "2"], "cannot be split"),
+    (["minimize", "--command", "true", "--vectorized", "--dim", "2"], "one candidate at a time"),
+    (["minimise"], "invalid choice"),
+    (["sphere"], "invalid choice"),
+])  # fmt: skip
+def test_mistakes_are_refused_in_one_line_that_names_them(complaint, words, hint):
+    assert hint in complaint(*words)
+
+
+def test_a_broken_module_is_refused_with_the_place(complaint, module):
+    name = module("import numpy\n\nx = 1 / 0\n")
+    message = complaint("minimize", f"{name}:loss", "--dim", 2)
+    assert "ZeroDivisionError" in message
+    assert f"{name}.py:3" in message
+
+
+def test_files_that_hold_no_vector_are_refused(complaint, tmp_path):
+    np.save("matrix.npy", np.zeros((2, 3)))
+    np.save("objects.npy", np.array([object()]), allow_pickle=True)
+    (tmp_path / "words.txt").write_text("one two")
+    (tmp_path / "empty.csv").write_text("")
+    for file, hint in [("matrix.npy", "(2, 3)"), ("objects.npy", "cannot be read"),
+                       ("words.txt", "cannot be read"), ("empty.csv", "no numbers")]:  # fmt: skip
+        assert hint in complaint("minimize", "sphere", "--x0", file)
+
+
+def test_a_request_beyond_memory_is_refused(complaint):
+    assert "--method lm-ma-es" in complaint("minimize", "sphere", "--dim", "3e6", "--method", "cma-es")
