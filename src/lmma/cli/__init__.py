@@ -20,6 +20,8 @@ COMMANDS = {
     "minimize": "minimise a built-in problem, a Python function or an external program",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
+    "compare": "run any methods on any problems and compare them",
+    "reproduce": "run the paper's experiments again: figures, tables and a ledger of its claims",
 }
 
 DESCRIPTION = "Large-scale black-box optimisation by limited-memory matrix adaptation."
