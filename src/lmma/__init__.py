@@ -2,15 +2,33 @@
 
 from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
-from lmma.strategies import CMAES, CSAES, LMMAES, MAES, Strategy, methods, strategy
+from lmma.strategies import (
+    ACMAES,
+    CMAES,
+    CSAES,
+    LMCMAES,
+    LMMAES,
+    MAES,
+    VDCMAES,
+    LMMAESArchive,
+    SepCMAES,
+    Strategy,
+    methods,
+    strategy,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ACMAES",
     "CMAES",
     "CSAES",
+    "LMCMAES",
     "LMMAES",
     "MAES",
+    "VDCMAES",
+    "LMMAESArchive",
+    "SepCMAES",
     "Strategy",
     "methods",
     "minimize",

@@ -19,3 +19,11 @@ def add_product(matrix: Array, keep: float, left: Array, right: Array) -> None:
     result = gemm(1.0, right.T, left.T, beta=keep, c=matrix.T, trans_b=True, overwrite_c=True)
     if not np.shares_memory(result, matrix):
         matrix[...] = result.T
+
+
+def subtract_outer(rows: Array, coefficients: Array, vector: Array, columns: int = 8192) -> None:
+    """Subtract ``coefficients[i] * vector`` from row ``i`` without a temporary of the size of ``rows``."""
+    coefficients = coefficients.astype(rows.dtype, copy=False)[:, None]
+    for start in range(0, len(vector), columns):
+        part = slice(start, start + columns)
+        rows[:, part] -= coefficients * vector[part]

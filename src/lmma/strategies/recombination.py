@@ -44,8 +44,13 @@ class Recombination:
         object.__setattr__(self, "mu_w", 1.0 / float(self.weights @ self.weights))  # [A1:1]
 
 
-def recombination(lam: int, mu: int | None = None, weights: Array | None = None) -> Recombination:
-    """Return Algorithm 1's weights for ``lam`` candidates, or the given ones normalised to sum 1."""
+def recombination(
+    lam: int, mu: int | None = None, weights: Array | None = None, *, half: bool = False
+) -> Recombination:
+    """Return Algorithm 1's weights for ``lam`` candidates, or the given ones normalised to sum 1.
+
+    With ``half`` they are ln((lam + 1)/2) - ln i, as in Hansen's tutorial; that differs for odd ``lam``.
+    """
     if weights is not None:
         weights = np.array(weights, dtype=np.float64)
         if weights.ndim != 1 or not 1 <= len(weights) <= lam or np.any(weights <= 0):
@@ -59,7 +64,8 @@ def recombination(lam: int, mu: int | None = None, weights: Array | None = None)
         mu = lam // 2 if mu is None else mu  # [A1:1]
         if not 1 <= mu <= lam:
             raise ValueError(f"mu must lie between 1 and popsize={lam}, got {mu}")
-        weights = math.log(mu + 0.5) - np.log(np.arange(1, mu + 1))  # [A1:1]
+        top = max(mu, lam / 2) + 0.5 if half else mu + 0.5
+        weights = math.log(top) - np.log(np.arange(1, mu + 1))  # [A1:1]
     return Recombination(lam, weights / weights.sum())
 
 
@@ -80,9 +86,20 @@ class Selection:
     sampled_z: Array = field(repr=False)  # (lam, n) in the order of sampling: use ``z``
     sampled_d: Array | None = field(repr=False, default=None)  # likewise: use ``d``
 
-    def mean_of(self, rows: Array) -> Array:
-        """Return the weighted mean of the selected among ``rows`` (given in the order of sampling)."""
-        return weighted_mean(self.weights, self.order, rows)
+    def mean_of(self, rows: Array, factors: Array | None = None) -> Array:
+        """Return the weighted mean of the selected among ``rows`` (given in the order of sampling).
+
+        ``factors``, one for each row and in the same order, multiply the weights.
+        """
+        weights = self.weights if factors is None else self.weights * self.pick(factors)
+        return weighted_mean(weights, self.order, rows)
+
+    def mean_square_of(self, rows: Array) -> Array:
+        """Return the weighted mean of the squares of the selected among ``rows``."""
+        total = np.zeros(rows.shape[1], dtype=rows.dtype)
+        for weight, index in zip(self.weights.tolist(), self.order.tolist(), strict=False):
+            total += weight * np.square(rows[index])  # one row at a time: no temporary of mu rows
+        return total
 
     def pick(self, rows: Array, count: int | None = None) -> Array:
         """Return the ``count`` best of ``rows``, best first; as many as there are weights by default."""
@@ -96,9 +113,17 @@ class Selection:
     @property
     def d(self) -> Array:
         """The selected mutation directions, best first, (mu, n)."""
+        return self.pick(self._directions)
+
+    def ranked(self, count: int) -> tuple[Array, Array]:
+        """Return z and d of the ``count`` best candidates, best first; not only of the selected."""
+        return self.pick(self.sampled_z, count), self.pick(self._directions, count)
+
+    @property
+    def _directions(self) -> Array:
         if self.sampled_d is None:
             raise ValueError("this strategy does not keep directions: set keeps_directions on its transform")
-        return self.pick(self.sampled_d)
+        return self.sampled_d
 
 
 def weighted_mean(weights: Array, order: Indices, rows: Array) -> Array:

@@ -1,0 +1,187 @@
+"""Active CMA-ES: the worst candidates tell C where not to go (Hansen's tutorial, arXiv 1604.00772).
+
+===============  =================  ========  ==========================================================
+tutorial         code               shape     meaning
+===============  =================  ========  ==========================================================
+C                ``covariance``     (n, n)    covariance matrix of the search distribution
+C^(1/2)          ``root``           (n, n)    its symmetric root, renewed every ``period`` generations
+p_c              ``path``           (n,)      evolution path of d
+c_c, c_1, c_mu   as printed         float     rates of the path, of rank one, of rank mu
+w_i, i <= mu     ``weights``        (mu,)     positive weights, in ``recombination``
+w_i, i > mu      ``negative``       (lam-mu,) zero or negative weights of the worse candidates
+h_sigma          -                  bool      whether p_c may take in this step (``path_is_short``)
+===============  =================  ========  ==========================================================
+
+A negative step counts with the length sqrt(n), whatever its own, so that C stays positive definite. In
+floating point it may still lose that at condition numbers beyond 1e14: eigenvalues are then raised to the
+smallest the precision can tell from zero, in C itself too, so that no error grows over thousands of
+generations.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.linalg import add_product
+from lmma.strategies.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.registry import register
+from lmma.strategies.stepsize import CSA, expected_norm, path_is_short
+
+
+@dataclass(frozen=True)
+class ACMAParameters:
+    """The constants of active CMA-ES."""
+
+    recombination: Recombination
+    c_sigma: float
+    d_sigma: float
+    c_c: float
+    c_1: float
+    c_mu: float
+    negative: Array = field(repr=False)
+    period: int
+
+
+def acma_parameters(
+    n: int,
+    lam: int,
+    *,
+    mu: int | None = None,
+    weights: Array | None = None,
+    c_sigma: float | None = None,
+    d_sigma: float | None = None,
+    c_c: float | None = None,
+    c_1: float | None = None,
+    c_mu: float | None = None,
+    period: int | None = None,
+) -> ACMAParameters:
+    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
+    shared = recombination(lam, mu, weights, half=True)
+    mu_w = shared.mu_w
+    if c_sigma is None:
+        c_sigma = (mu_w + 2) / (n + mu_w + 5)
+    if d_sigma is None:
+        d_sigma = 1 + 2 * max(0.0, math.sqrt(max(0.0, mu_w - 1) / (n + 1)) - 1) + c_sigma
+    if c_c is None:
+        c_c = (4 + mu_w / n) / (n + 4 + 2 * mu_w / n)
+    if c_1 is None:
+        c_1 = 2 / ((n + 1.3) ** 2 + mu_w)
+    if c_mu is None:
+        c_mu = min(1 - c_1, 2 * (1 / 4 + mu_w + 1 / mu_w - 2) / ((n + 2) ** 2 + mu_w))
+    if period is None:
+        period = max(1, math.ceil(1 / (10 * n * (c_1 + c_mu)))) if c_1 + c_mu > 0 else n
+    negative = negative_weights(n, lam, shared, c_1, c_mu)
+    return ACMAParameters(shared, c_sigma, d_sigma, c_c, c_1, c_mu, negative, period)
+
+
+def negative_weights(n: int, lam: int, shared: Recombination, c_1: float, c_mu: float) -> Array:
+    """Return the weights of ranks mu + 1 ... lam, scaled as the tutorial's table 1 says."""
+    raw = math.log((lam + 1) / 2) - np.log(np.arange(shared.mu + 1, lam + 1))
+    raw = np.minimum(raw, 0.0)
+    total = -float(raw.sum())
+    if total == 0 or c_mu == 0:
+        return np.zeros_like(raw)
+    mu_minus = total**2 / float(raw @ raw)
+    scale = min(
+        1 + c_1 / c_mu,  # alpha_mu^-: C neither decays nor grows without selection
+        1 + 2 * mu_minus / (shared.mu_w + 2),  # alpha_mueff^-
+        (1 - c_1 - c_mu) / (n * c_mu),  # alpha_posdef^-
+    )
+    return raw * (max(scale, 0.0) / total)
+
+
+@final
+class ActiveCovariance(Transform):
+    """d = C^(1/2) z with C learned from better and worse candidates."""
+
+    STATE = ("covariance", "root", "path", "age")
+    keeps_directions = True
+
+    def __init__(self, n: int, parameters: ACMAParameters, dtype: npt.DTypeLike) -> None:
+        self.parameters = parameters
+        self.covariance = np.eye(n, dtype=dtype)
+        self.root = np.eye(n, dtype=dtype)
+        self.path = np.zeros(n, dtype=dtype)
+        self.age = 0
+        self.path_limit2 = ((1.4 + 2 / (n + 1)) * expected_norm(n)) ** 2
+
+    def sample(
+        self,
+        source: Source,
+        generation: int,
+        mean: Array,
+        step: float | Array,
+        z: Array,
+        d: Array,
+        out: Array,
+    ) -> None:
+        """Renew the root if it is due, then sample as every strategy does."""
+        if generation % self.parameters.period == 0:
+            self._renew_root()
+        super().sample(source, generation, mean, step, z, d, out)
+
+    def _renew_root(self) -> None:
+        eigenvalues, basis = np.linalg.eigh(self.covariance)
+        smallest = eigenvalues[-1] * np.finfo(self.covariance.dtype).eps
+        if eigenvalues[0] < smallest:
+            np.maximum(eigenvalues, smallest, out=eigenvalues)
+            np.matmul(basis * eigenvalues, basis.T, out=self.covariance)
+        scaled = basis * np.sqrt(np.sqrt(eigenvalues))
+        np.matmul(scaled, scaled.T, out=self.root)
+
+    def apply(self, z: Array, out: Array | None = None) -> Array:
+        """Return the root of C times z."""
+        return np.matmul(z, self.root, out=out)  # the root is symmetric
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the same, as the root is symmetric."""
+        return d @ self.root
+
+    def update(self, best: Selection, p_sigma: Array) -> None:
+        """Move C towards the path and the better steps, away from the worse ones."""
+        p, n, dtype = self.parameters, len(self.path), self.path.dtype
+        self.age += 1
+        short = path_is_short(p_sigma, self.path_limit2, p.c_sigma, self.age)
+        if short:
+            cumulate(self.path, p.c_c, best.mu_w, best.d_mean)
+        else:
+            self.path *= 1 - p.c_c
+        mu, valid = len(best.weights), len(best.order)
+        negative = p.negative[: max(0, valid - p.recombination.mu)]  # none for candidates without a value
+        used = mu + len(negative)
+        z, d = best.ranked(used)
+        lengths2 = np.maximum(np.einsum("ij,ij->i", z[mu:], z[mu:]), np.finfo(dtype).tiny)
+        gains = np.concatenate(([p.c_1], p.c_mu * best.weights, p.c_mu * negative * n / lengths2))
+        steps = np.vstack((self.path, d))
+        steps *= np.sqrt(np.abs(gains)).astype(dtype)[:, None]
+        signed = steps * np.sign(gains).astype(dtype)[:, None]  # the same magnitudes: C stays symmetric
+        waiting = 0.0 if short else p.c_1 * p.c_c * (2 - p.c_c)  # variance that the path does not bring
+        keep = 1 - p.c_1 + waiting - p.c_mu * (1 + float(negative.sum()))
+        add_product(self.covariance, keep, signed, steps)
+
+
+@final
+@register("acma-es")
+class ACMAES(ES):
+    """Active CMA-ES with a full covariance matrix, O(n^2) a sample."""
+
+    define = staticmethod(acma_parameters)
+    parameters: ACMAParameters
+
+    def _make_step(self) -> CSA:
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=True)
+
+    def _make_transform(self) -> ActiveCovariance:
+        return ActiveCovariance(self.n, self.parameters, self.dtype)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs: C, its root, the decomposition's work space."""
+        return (6 * n + 7 * popsize + 6) * n * itemsize

@@ -1,0 +1,210 @@
+"""VD-CMA-ES: C = D (I + v v^T) D, learned by natural gradient in O(n) (Akimoto, Auger, Hansen 2014).
+
+==========  ==================  ========  =============================================================
+paper       code                shape     meaning
+==========  ==================  ========  =============================================================
+D           ``scales``          (n,)      diagonal matrix of scales
+v           ``direction``       (n,)      the one direction stretched beyond the diagonal
+|v|^2       ``v2``              float
+v / |v|     ``u``               (n,)
+y           -                   (lam, n)  d / D = z + (sqrt(1 + v2) - 1) (z . u) u
+p_c         ``path``            (n,)      evolution path of d
+c_c         ``c_c``             float     its fading rate
+c_1, c_mu   ``c_1``, ``c_mu``   float     CMA-ES's rates times max((n - 5)/6, 1/2)
+s, t        ``p``, ``q``        (n,)      right-hand sides of the gradient for D and for v
+alpha, b    ``alpha``, ``b``    float     modified Fisher matrix, positive definite for every v
+A           ``a``               (n,)      its diagonal part
+==========  ==================  ========  =============================================================
+
+No array but z has more than n numbers: all sums over candidates are taken of z and of its projections
+z . u, which sampling knows. The start v ~ N(0, I/n) is the paper's; v = 0 is no admissible value.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma import kernels
+from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.linalg import subtract_outer
+from lmma.strategies.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.registry import register
+from lmma.strategies.sources import companion
+from lmma.strategies.stepsize import CSA, path_is_short
+
+LARGEST_CHANGE = 0.7  # of |v| and of each element of D in one generation
+
+
+@dataclass(frozen=True)
+class VDParameters:
+    """The constants of VD-CMA-ES."""
+
+    recombination: Recombination
+    c_sigma: float
+    d_sigma: float
+    c_c: float
+    c_1: float
+    c_mu: float
+
+
+def vd_parameters(
+    n: int,
+    lam: int,
+    *,
+    mu: int | None = None,
+    weights: Array | None = None,
+    c_sigma: float | None = None,
+    d_sigma: float | None = None,
+    c_c: float | None = None,
+    c_1: float | None = None,
+    c_mu: float | None = None,
+) -> VDParameters:
+    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
+    shared = recombination(lam, mu, weights, half=True)
+    mu_w = shared.mu_w
+    faster = max((n - 5) / 6, 0.5)  # than CMA-ES: 2n numbers are learned, not n^2 / 2
+    if c_sigma is None:
+        c_sigma = math.sqrt(mu_w) / (2 * (math.sqrt(n) + math.sqrt(mu_w)))
+    if d_sigma is None:
+        d_sigma = 1 + c_sigma + 2 * max(0.0, math.sqrt(max(0.0, mu_w - 1) / (n + 1)) - 1)
+    if c_c is None:
+        c_c = (4 + mu_w / n) / (n + 4 + 2 * mu_w / n)
+    if c_1 is None:
+        c_1 = faster * 2 / ((n + 1.3) ** 2 + mu_w)
+    if c_mu is None:
+        c_mu = min(1 - c_1, faster * 2 * (mu_w - 2 + 1 / mu_w) / ((n + 2) ** 2 + mu_w))
+    return VDParameters(shared, c_sigma, d_sigma, c_c, c_1, c_mu)
+
+
+@final
+class ScaledDirection(Transform):
+    """d = D (I + (sqrt(1 + v2) - 1) u u^T) z."""
+
+    STATE = ("scales", "direction", "path", "age")
+
+    def __init__(self, n: int, parameters: VDParameters, key: kernels.Key, dtype: npt.DTypeLike) -> None:
+        self.parameters = parameters
+        self.scales = np.ones(n, dtype=dtype)
+        start = np.empty((1, n), dtype=dtype)
+        kernels.normals(companion(key), 0, 0, start)
+        self.direction = start[0] / math.sqrt(n)
+        self.path = np.zeros(n, dtype=dtype)
+        self.age = 0
+        self.projections: Array = np.zeros(parameters.recombination.lam)  # z . u of the last sample
+
+    def _direction(self) -> tuple[float, Array]:
+        """Return |v|^2 and v / |v|; a v that underflowed counts as the shortest there is."""
+        v2 = float(np.dot(self.direction, self.direction))
+        v2 = max(v2, float(np.finfo(self.direction.dtype).tiny))
+        return v2, self.direction / math.sqrt(v2)
+
+    def sample(
+        self,
+        source: Source,
+        generation: int,
+        mean: Array,
+        step: float | Array,
+        z: Array,
+        d: Array,
+        out: Array,
+    ) -> None:
+        """Sample as every strategy does and keep the projections of z on u."""
+        super().sample(source, generation, mean, step, z, d, out)
+        self.projections = z @ self._direction()[1]
+
+    def apply(self, z: Array, out: Array | None = None) -> Array:
+        """Return M z."""
+        v2, u = self._direction()
+        d = np.positive(z, out=out)
+        subtract_outer(np.atleast_2d(d), np.atleast_1d((1 - math.sqrt(1 + v2)) * (z @ u)), u)
+        d *= self.scales
+        return d
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of M times d."""
+        v2, u = self._direction()
+        y = d * self.scales
+        subtract_outer(np.atleast_2d(y), np.atleast_1d((1 - math.sqrt(1 + v2)) * (y @ u)), u)
+        return y
+
+    def update(self, best: Selection, p_sigma: Array) -> None:
+        """Move D and v along the modified natural gradient of the selected steps and of the path."""
+        p, n = self.parameters, len(self.path)
+        self.age += 1
+        short = path_is_short(p_sigma, (2 + 4 / (n + 1)) * n, p.c_sigma, self.age)
+        if short:
+            cumulate(self.path, p.c_c, best.mu_w, best.d_mean)
+        else:
+            self.path *= 1 - p.c_c
+        v2, u = self._direction()
+        rise = math.sqrt(1 + v2) - 1
+        t2 = float(best.weights @ np.square(best.pick(self.projections)))
+        z_t = best.mean_of(best.sampled_z, self.projections)  # sum of w_i (z_i . u) z_i
+        square = best.mean_square_of(best.sampled_z) + rise * u * (2 * z_t + rise * t2 * u)  # of y
+        cross = (1 + rise) * (z_t + rise * t2 * u)  # sum of w_i (y_i . u) y_i
+        gradient = _gradient(u, v2, p.c_mu, square, cross, (1 + v2) * t2)
+        if short:
+            y = self.path / self.scales
+            y_u = float(np.dot(y, u))
+            rank_one = _gradient(u, v2, p.c_1, y * y, y_u * y, y_u * y_u)
+            gradient = gradient[0] + rank_one[0], gradient[1] + rank_one[1]
+        self._climb(u, v2, *gradient)
+
+    def _climb(self, u: Array, v2: float, p: Array, q: Array) -> None:
+        """Solve the modified Fisher matrix for (p, q) and take the step, shortened where it is too long."""
+        v = math.sqrt(v2)
+        uu = u * u
+        peak = float(uu.max())
+        room = 2 - 1 / math.sqrt(1 + v2)
+        alpha = math.sqrt(v2 * v2 + (1 + v2) / peak * room) / (2 + v2)
+        if alpha < 1:
+            b = 2 * alpha**2 - (4 - room / peak) / (1 + 2 / v2) ** 2
+        else:
+            alpha, b = 1.0, 2.0
+        a = 2 - (b + 2 * alpha**2) * uu
+        share = uu / a
+        r = p - alpha / (1 + v2) * ((2 + v2) * q * u - v2 * float(np.dot(u, q)) * uu)
+        s = r / a - b * float(np.dot(r, share)) / (1 + b * float(np.dot(uu, share))) * share
+        gradient_v = (q - alpha * ((2 + v2) * u * s - float(np.dot(s, uu)) * u)) / v
+        longest = max(float(np.sqrt(np.dot(gradient_v, gradient_v))) / v, float(np.abs(s).max()))
+        factor = min(1.0, LARGEST_CHANGE / longest) if longest > 0 else 1.0
+        self.direction += factor * gradient_v
+        self.scales *= 1 + factor * s
+
+
+def _gradient(
+    u: Array, v2: float, rate: float, square: Array, cross: Array, square_u: float
+) -> tuple[Array, Array]:
+    """Return the paper's right-hand sides for D and v, times ``rate``.
+
+    ``square``, ``cross`` and ``square_u`` are the weighted means of y^2, (y . u) y and (y . u)^2.
+    """
+    p = rate * (square - v2 / (1 + v2) * u * cross - 1)
+    q = rate * (cross - (square_u + 1 + v2) / 2 * u)
+    return p, q
+
+
+@final
+@register("vd-cma-es")
+class VDCMAES(ES):
+    """CMA-ES with C = D (I + v v^T) D, O(n) a sample."""
+
+    define = staticmethod(vd_parameters)
+    parameters: VDParameters
+
+    def _make_step(self) -> CSA:
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=True)
+
+    def _make_transform(self) -> ScaledDirection:
+        return ScaledDirection(self.n, self.parameters, self.key, self.dtype)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs: candidates and their z, and some vectors."""
+        return (2 * popsize + 20) * n * itemsize
