@@ -6,6 +6,7 @@ no compiler is found the installation succeeds and the NumPy twins do the work.
 """
 
 import sys
+from glob import glob
 
 from setuptools import Extension, setup
 
@@ -15,9 +16,11 @@ flags = ["/O2", "/std:c11"] if windows else ["-O3", "-std=gnu11", "-fno-math-err
 
 def extension(name: str) -> Extension:
     """Return the optional stable-ABI extension whose single source lies beside its module."""
+    source = "src/" + name.replace(".", "/") + ".c"
     return Extension(
         name,
-        sources=["src/" + name.replace(".", "/") + ".c"],
+        sources=[source],
+        depends=glob(source.rpartition("/")[0] + "/*.h"),
         extra_compile_args=flags,
         extra_link_args=[] if windows else ["-pthread"],
         define_macros=[("Py_LIMITED_API", "0x030B0000")],

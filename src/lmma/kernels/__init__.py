@@ -1,8 +1,33 @@
 """Hot loops: drawing, transforming and recombining candidates.
 
-The same few functions exist twice: in plain NumPy (``twin.py``, always available) and compiled.
+The same few functions exist twice: in plain NumPy (``twin.py``, always available) and compiled
+(``compiled.py``). The compiled ones are used where they were built; the environment variable
+``LMMA_KERNELS`` (``numpy`` or ``compiled``) overrides that.
 """
 
-from lmma.kernels.twin import Key, fold, lm_sample, lm_update, normals, recombine
+from __future__ import annotations
 
-__all__ = ["Key", "fold", "lm_sample", "lm_update", "normals", "recombine"]
+import os
+
+from lmma.kernels import twin
+from lmma.kernels.twin import Key, fold
+
+__all__ = ["Key", "backend", "fold", "lm_sample", "lm_update", "normals", "recombine"]
+
+_choice = os.environ.get("LMMA_KERNELS", "")
+if _choice not in ("", "numpy", "compiled"):
+    raise ValueError(f"LMMA_KERNELS={_choice!r} must be 'numpy', 'compiled' or unset")
+try:
+    if _choice == "numpy":
+        raise ImportError("the NumPy twin is asked for")
+    from lmma.kernels.compiled import backend, lm_sample, lm_update, normals, recombine
+except ImportError:
+    if _choice == "compiled":
+        raise
+    from lmma.kernels.twin import (  # type: ignore[assignment]
+        backend,
+        lm_sample,
+        lm_update,
+        normals,
+        recombine,
+    )

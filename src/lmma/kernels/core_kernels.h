@@ -1,0 +1,138 @@
+/* Every kernel for every number type and instruction set, and the choice among them. */
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#error "the order of 32-bit words within 64-bit words would differ from NumPy's: use the NumPy twin"
+#endif
+
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static __inline
+#endif
+
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#define BEGIN_AVX2 \
+    _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,bmi2\"))), apply_to = function)")
+#define END_TARGET _Pragma("clang attribute pop")
+#elif defined(__GNUC__)
+#define UNROLL _Pragma("GCC unroll 16")
+#define BEGIN_AVX2 _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,bmi2\")")
+#define END_TARGET _Pragma("GCC pop_options")
+#pragma GCC diagnostic ignored "-Wpsabi" /* vectors never cross a call that is not inlined */
+#else
+#define UNROLL
+#endif
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#define HAVE_AVX2 1
+#include <immintrin.h>
+#else
+#define HAVE_AVX2 0
+#endif
+
+#include "core_philox.h"
+#include "core_team.h"
+
+#define PAIRS 192         /* pairs of columns in a block: 48 rows of z and of V fit the second-level cache */
+#define ROWS 48           /* rows of z in a block */
+#define MIX_ROWS 4        /* rows of the tile of the second product, see core_products.h */
+#define UNITS 64          /* at most so many sums are kept before they are added up */
+#define STRIP 1024        /* columns of a row handled together by recombine and update */
+#define WORDS_SCRATCH (2 * PAIRS)
+#define WORTH_A_THREAD 65536 /* numbers; below this starting a thread costs more than it saves */
+
+typedef struct {
+    Stream stream;
+    uint64_t first;            /* number of the candidate in row 0 */
+    ptrdiff_t rows, n, h, m, active, units;
+    const void *vectors, *mean, *steps; /* steps: one step for each column, or NULL */
+    void *z, *out;                      /* z: NULL where it need not be kept */
+    ptrdiff_t v_stride, z_stride, out_stride;
+    double alpha, step;
+    double *partial;           /* (units, rows, m) products of z with V in each unit */
+    void *mix;                 /* (rows, active) in tiles of MIX_ROWS rows, transposed */
+} Sample;
+
+typedef struct {
+    ptrdiff_t n, stride, count, width;
+    const double *weights;
+    const ptrdiff_t *order;
+    const void *rows;
+    void *out;
+} Recombine;
+
+typedef struct {
+    ptrdiff_t n, m, stride, width;
+    const double *keep, *gain;
+    const void *z_mean;
+    void *vectors;
+} Update;
+
+typedef struct {
+    Work normals, project, mix, recombine, update;
+    void (*fold)(Sample *job, const double *gram, ptrdiff_t stride, const double *c_d,
+                 const double *projections, double *chain);
+} Kernels;
+
+INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+INLINE ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
+
+/* The first pair of columns of a unit; units are whole blocks. */
+INLINE ptrdiff_t unit_start(ptrdiff_t h, ptrdiff_t units, ptrdiff_t unit) {
+    const ptrdiff_t blocks = (h + PAIRS - 1) / PAIRS;
+    return smaller(h, blocks * unit / units * PAIRS);
+}
+
+#define AVX2 0
+#define FILL fill_portable
+#define REAL double
+#define WORD uint64_t
+#define SINGLE 0
+#define NAME(x) x##_f64
+#include "core_instance.h"
+#define REAL float
+#define WORD uint32_t
+#define SINGLE 1
+#define NAME(x) x##_f32
+#include "core_instance.h"
+#undef AVX2
+#undef FILL
+
+#if HAVE_AVX2
+BEGIN_AVX2
+#define AVX2 1
+#define FILL fill_avx2
+#define REAL double
+#define WORD uint64_t
+#define SINGLE 0
+#define NAME(x) x##_f64_avx2
+#include "core_instance.h"
+#define REAL float
+#define WORD uint32_t
+#define SINGLE 1
+#define NAME(x) x##_f32_avx2
+#include "core_instance.h"
+END_TARGET
+#endif
+
+typedef struct {
+    const char *name;
+    const Kernels *kernels[2]; /* float64, float32 */
+} Instructions;
+
+static const Instructions portable = {"portable", {&kernels_f64, &kernels_f32}};
+#if HAVE_AVX2
+static const Instructions avx2 = {"avx2", {&kernels_f64_avx2, &kernels_f32_avx2}};
+#endif
+static const Instructions *chosen = &portable;
+
+/* The named instruction set, or NULL where this machine lacks it. */
+static const Instructions *present(const char *name) {
+#if HAVE_AVX2
+    if (strcmp(name, "avx2") == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2"))
+        return &avx2;
+#endif
+    return strcmp(name, "portable") == 0 ? &portable : NULL;
+}

@@ -1,0 +1,179 @@
+/* Vectors and normal numbers for one number type and one instruction set. Included once for each pair of them, with
+     REAL, WORD      float64 and uint64_t, or float32 and uint32_t
+     SINGLE          1 for float32
+     AVX2            1 where 256-bit intrinsics may be used
+     NAME(x)         x with a suffix that makes it unique
+   Elsewhere vectors are those of GCC and Clang, which lower them to whatever the machine has, or single
+   numbers (LANES = 1) for other compilers: every operator used below works on either. */
+
+#define PAIR_LANES (SINGLE ? 8 : 4) /* granularity of half rows: part of the meaning, same on all machines */
+
+#if defined(__GNUC__)
+#define LANES PAIR_LANES
+typedef REAL NAME(Vec) __attribute__((vector_size(32)));
+typedef WORD NAME(Bits) __attribute__((vector_size(32)));
+#define AS_BITS(v) ((NAME(Bits))(v))
+#define AS_REAL(b) ((NAME(Vec))(b))
+#else
+#define LANES 1
+typedef REAL NAME(Vec);
+typedef WORD NAME(Bits);
+INLINE WORD NAME(as_bits)(REAL v) { WORD b; memcpy(&b, &v, sizeof b); return b; }
+INLINE REAL NAME(as_real)(WORD b) { REAL v; memcpy(&v, &b, sizeof v); return v; }
+#define AS_BITS(v) NAME(as_bits)(v)
+#define AS_REAL(b) NAME(as_real)(b)
+#endif
+#define Vec NAME(Vec)
+#define Bits NAME(Bits)
+
+INLINE Vec NAME(load)(const REAL *p) { Vec v; memcpy(&v, p, sizeof v); return v; }
+INLINE void NAME(store)(REAL *p, Vec v) { memcpy(p, &v, sizeof v); }
+INLINE Bits NAME(load_bits)(const WORD *p) { Bits v; memcpy(&v, p, sizeof v); return v; }
+
+#if AVX2 && SINGLE
+#define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define SQRT(a) _mm256_sqrt_ps(a)
+#define SPREAD(x) _mm256_set1_ps(x)
+#define AS_NUMBER(b) _mm256_cvtepi32_ps((__m256i)(b))
+#elif AVX2
+#define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define SQRT(a) _mm256_sqrt_pd(a)
+#define SPREAD(x) _mm256_set1_pd(x)
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#define SPREAD(x) ((Vec){0} + (REAL)(x))
+#define SQRT(a) NAME(root)(a)
+#define AS_NUMBER(b) NAME(number)(b)
+INLINE Vec NAME(root)(Vec v) {
+    REAL x[LANES];
+    memcpy(x, &v, sizeof v);
+    for (int i = 0; i < LANES; i++) x[i] = SINGLE ? (REAL)sqrtf((float)x[i]) : (REAL)sqrt(x[i]);
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+INLINE Vec NAME(number)(Bits b) {
+    WORD w[LANES];
+    REAL x[LANES];
+    Vec v;
+    memcpy(w, &b, sizeof b);
+    for (int i = 0; i < LANES; i++) x[i] = (REAL)(int32_t)w[i];
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+#endif
+
+/* The sum over lanes, in double precision and a fixed order. */
+INLINE double NAME(total)(Vec v) {
+    REAL x[LANES];
+    memcpy(x, &v, sizeof v);
+#if LANES == 8
+    return (((double)x[0] + x[4]) + ((double)x[1] + x[5])) + (((double)x[2] + x[6]) + ((double)x[3] + x[7]));
+#elif LANES == 4
+    return ((double)x[0] + x[2]) + ((double)x[1] + x[3]);
+#else
+    return (double)x[0];
+#endif
+}
+
+/* ---- Normal numbers ------------------------------------------------------------------------------ */
+
+#if SINGLE
+/* -2 ln u for u in (0, 1]: u = 2^k (1 + f) with 1 + f in [1/sqrt 2, sqrt 2). */
+INLINE Vec NAME(minus_two_log)(Vec u) {
+    const WORD root_half = 0x3F3504F3u;
+    Bits t = AS_BITS(u) - (root_half - (64u << 23)); /* biased by 64: stays positive */
+    Vec k = AS_NUMBER(t >> 23) - (REAL)64;
+    Vec f = AS_REAL((t & 0x7FFFFFu) + root_half) - (REAL)1;
+    Vec p = FMA(f, SPREAD(-0.07859615582366473f), SPREAD(0.12881629489930885f));
+    p = FMA(f, p, SPREAD(-0.13128743610848648f));
+    p = FMA(f, p, SPREAD(0.14181194403518174f));
+    p = FMA(f, p, SPREAD(-0.16624555752366768f));
+    p = FMA(f, p, SPREAD(0.20002286182174242f));
+    p = FMA(f, p, SPREAD(-0.25000810340520624f));
+    p = FMA(f, p, SPREAD(0.33333316727177636f));
+    p = FMA(f, p, SPREAD(-0.5f));
+    p = FMA(f * f, p, f);
+    return FMA(k, SPREAD(-1.3862943611198906f), (REAL)-2 * p);
+}
+
+/* Two normal numbers from two words: Box-Muller, the angle from 23 bits of the second and two signs. */
+INLINE void NAME(pair)(Bits radius, Bits angle, Vec *cosine, Vec *sine) {
+    Vec u = (AS_NUMBER(radius >> 1) + (REAL)0.5) * (REAL)4.656612873077393e-10; /* 2^-31 */
+    Vec r = SQRT(NAME(minus_two_log)(u));
+    Vec phi = AS_REAL((angle >> 9) | 0x3F800000u) - (REAL)1; /* sin x and cos x, x = phi pi/4 */
+    Vec y = phi * phi;
+    Vec s = FMA(y, SPREAD(-3.595045229023906e-05f), SPREAD(0.0024900010243791514f));
+    s = FMA(y, s, SPREAD(-0.08074543252947121f));
+    s = FMA(y, s, SPREAD(0.7853981608542188f)) * phi;
+    Vec c = FMA(y, SPREAD(3.52981134114212e-06f), SPREAD(-0.0003259386143583289f));
+    c = FMA(y, c, SPREAD(0.015854325246207668f));
+    c = FMA(y, c, SPREAD(-0.30842513516184394f));
+    c = FMA(y, c, SPREAD(1.0f));
+    Vec twice = s + s;
+    *cosine = AS_REAL(AS_BITS(r * FMA(-twice, s, SPREAD(1.0f))) ^ (angle << 31));
+    *sine = AS_REAL(AS_BITS(r * (twice * c)) ^ ((angle >> 1) << 31));
+}
+#else
+/* -2 ln u for u in (0, 1]: u = 2^k (1 + f) with 1 + f in [1/sqrt 2, sqrt 2), and with s = f / (2 + f)
+   ln(1 + f) = 2 artanh s = f - s (f - s^2 P(s^2)), of full relative accuracy also next to u = 1. */
+INLINE Vec NAME(minus_two_log)(Vec u) {
+    const WORD root_half = UINT64_C(0x3FE6A09E667F3BCD), bias = UINT64_C(64) << 52;
+    Bits t = AS_BITS(u) - (root_half - bias); /* biased by 64: stays positive */
+    Vec k = AS_REAL((t >> 52) | UINT64_C(0x4330000000000000)) - 4503599627370560.0; /* 2^52 + 64 */
+    Vec f = AS_REAL((t & UINT64_C(0xFFFFFFFFFFFFF)) + root_half) - 1.0;
+    Vec s = f / (f + 2.0);
+    Vec z = s * s;
+    Vec p = FMA(z, SPREAD(0.14750967499376866), SPREAD(0.1531880868794061));
+    p = FMA(z, p, SPREAD(0.18183365796317585));
+    p = FMA(z, p, SPREAD(0.22222202698258622));
+    p = FMA(z, p, SPREAD(0.2857142869826693));
+    p = FMA(z, p, SPREAD(0.39999999999637875));
+    p = FMA(z, p, SPREAD(0.6666666666666695));
+    p = FMA(-s, FMA(-z, p, f), f);
+    return FMA(k, SPREAD(-1.3862943611198906), -2.0 * p);
+}
+
+/* Two normal numbers from two words: Box-Muller, the angle from 52 bits of the second and two signs. */
+INLINE void NAME(pair)(Bits radius, Bits angle, Vec *cosine, Vec *sine) {
+    const WORD one = UINT64_C(0x3FF0000000000000);
+    Vec r = SQRT(NAME(minus_two_log)(2.0 - AS_REAL((radius >> 12) | one)));
+    Vec phi = AS_REAL((angle >> 12) | one) - 1.0; /* sin x and cos x, x = phi pi/4, as minimax series */
+    Vec y = phi * phi;
+    Vec s = FMA(y, SPREAD(6.877100654849405e-12), SPREAD(-1.7571492936571936e-09));
+    Vec c = FMA(y, SPREAD(1.1365481651523558e-10), SPREAD(-2.460950746743417e-08));
+    s = FMA(y, s, SPREAD(3.133616216629112e-07));
+    c = FMA(y, c, SPREAD(3.5908591802703792e-06));
+    s = FMA(y, s, SPREAD(-3.6576204158456224e-05));
+    c = FMA(y, c, SPREAD(-0.00032599188648375807));
+    s = FMA(y, s, SPREAD(0.0024903945701887364));
+    c = FMA(y, c, SPREAD(0.015854344243741596));
+    s = FMA(y, s, SPREAD(-0.08074551218828054));
+    c = FMA(y, c, SPREAD(-0.30842513753403783));
+    s = FMA(y, s, SPREAD(0.7853981633974483)) * phi;
+    c = FMA(y, c, SPREAD(1.0));
+    Vec twice = s + s;
+    *cosine = AS_REAL(AS_BITS(r * FMA(-twice, s, SPREAD(1.0))) ^ (angle << 63));
+    *sine = AS_REAL(AS_BITS(r * (twice * c)) ^ ((angle >> 1) << 63));
+}
+#endif
+
+/* Coordinates [start, start + count) and [h + start, h + start + count) of one candidate. */
+static void NAME(draw)(const Stream *stream, uint64_t candidate, ptrdiff_t h, ptrdiff_t start,
+                       ptrdiff_t count, uint64_t *words, REAL *low, REAL *high) {
+    const ptrdiff_t half = h / PAIR_LANES, blocks = count / PAIR_LANES; /* blocks of four 64-bit words */
+    const uint64_t first = candidate * 2 * (uint64_t)half;
+    const WORD *radii = (const WORD *)words, *angles = (const WORD *)(words + 4 * blocks);
+    if (blocks == half) { /* the whole candidate: its radii and angles follow one another */
+        FILL(stream, first, 2 * blocks, words);
+    } else {
+        const uint64_t offset = (uint64_t)(start / PAIR_LANES);
+        FILL(stream, first + offset, blocks, words);
+        FILL(stream, first + (uint64_t)half + offset, blocks, words + 4 * blocks);
+    }
+    for (ptrdiff_t i = 0; i < count; i += LANES) {
+        Vec cosine, sine;
+        NAME(pair)(NAME(load_bits)(radii + i), NAME(load_bits)(angles + i), &cosine, &sine);
+        NAME(store)(low + i, cosine);
+        NAME(store)(high + i, sine);
+    }
+}

@@ -1,0 +1,79 @@
+/* The two matrix products of a generation, on blocks that stay in the cache; see core_normal.h. */
+
+/* Rows of a block lie one after another: rows of the arrays may be a power of two apart, where they
+   would drive one another out of the cache. `out` gets `count` columns, then zeros up to `width`. */
+static void NAME(pack)(const REAL *rows, ptrdiff_t stride, ptrdiff_t height, ptrdiff_t count,
+                       ptrdiff_t width, ptrdiff_t out_stride, REAL *out) {
+    for (ptrdiff_t i = 0; i < height; i++, rows += stride, out += out_stride) {
+        memcpy(out, rows, (size_t)count * sizeof(REAL));
+        if (count < width) memset(out + count, 0, (size_t)(width - count) * sizeof(REAL));
+    }
+}
+
+/* sums[i][j] += the product of row i of `z` with row j of `v`, both `width` long, for R x C of them. */
+#define DOT_ROWS 3
+#define DOT_COLS 4
+INLINE void NAME(dot_tile)(const int R, const int C, const REAL *z, const REAL *v, ptrdiff_t width,
+                           double *sums, ptrdiff_t stride) {
+    Vec acc[DOT_ROWS][DOT_COLS];
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < C; j++) acc[i][j] = SPREAD(0);
+    for (ptrdiff_t k = 0; k < width; k += LANES) {
+        Vec a[DOT_ROWS];
+        UNROLL for (int i = 0; i < R; i++) a[i] = NAME(load)(z + i * width + k);
+        UNROLL for (int j = 0; j < C; j++) {
+            Vec b = NAME(load)(v + j * width + k);
+            UNROLL for (int i = 0; i < R; i++) acc[i][j] = FMA(a[i], b, acc[i][j]);
+        }
+    }
+    UNROLL for (int i = 0; i < R; i++)
+        UNROLL for (int j = 0; j < C; j++) sums[i * stride + j] += NAME(total)(acc[i][j]);
+}
+
+#define DOT_CASES(R)                                                                       \
+    switch (cols) {                                                                        \
+    case 1: NAME(dot_tile)(R, 1, z, v, width, sums, stride); break;                        \
+    case 2: NAME(dot_tile)(R, 2, z, v, width, sums, stride); break;                        \
+    case 3: NAME(dot_tile)(R, 3, z, v, width, sums, stride); break;                        \
+    default: NAME(dot_tile)(R, 4, z, v, width, sums, stride); break;                       \
+    }
+
+static void NAME(dots)(const REAL *z, ptrdiff_t rows, const REAL *v_rows, ptrdiff_t m, ptrdiff_t width,
+                       double *all_sums) {
+    const ptrdiff_t stride = m;
+    for (ptrdiff_t i = 0; i < rows; i += DOT_ROWS, z += DOT_ROWS * width, all_sums += DOT_ROWS * m) {
+        const REAL *v = v_rows;
+        double *sums = all_sums;
+        for (ptrdiff_t j = 0; j < m; j += DOT_COLS, v += DOT_COLS * width, sums += DOT_COLS) {
+            const ptrdiff_t cols = m - j;
+            switch (rows - i) {
+            case 1: DOT_CASES(1) break;
+            case 2: DOT_CASES(2) break;
+            default: DOT_CASES(3) break;
+            }
+        }
+    }
+}
+
+/* x = mean + step * (alpha z + mix V) for R rows and three vectors of columns. */
+#define MIX_COLS (3 * LANES)
+INLINE void NAME(mix_tile)(const int R, const REAL *mix, ptrdiff_t active, REAL alpha, const REAL *v,
+                           ptrdiff_t v_stride, const REAL *mean, const REAL *step, const REAL *z,
+                           ptrdiff_t z_stride, REAL *x, ptrdiff_t x_stride) {
+    Vec acc[MIX_ROWS][3];
+    UNROLL for (int i = 0; i < R; i++)
+        UNROLL for (int j = 0; j < 3; j++)
+            acc[i][j] = SPREAD(alpha) * NAME(load)(z + i * z_stride + j * LANES);
+    for (ptrdiff_t k = 0; k < active; k++, v += v_stride, mix += MIX_ROWS) {
+        Vec b[3];
+        UNROLL for (int j = 0; j < 3; j++) b[j] = NAME(load)(v + j * LANES);
+        UNROLL for (int i = 0; i < R; i++) {
+            Vec a = SPREAD(mix[i]);
+            UNROLL for (int j = 0; j < 3; j++) acc[i][j] = FMA(a, b[j], acc[i][j]);
+        }
+    }
+    UNROLL for (int j = 0; j < 3; j++) {
+        Vec centre = NAME(load)(mean + j * LANES), scale = NAME(load)(step + j * LANES);
+        UNROLL for (int i = 0; i < R; i++)
+            NAME(store)(x + i * x_stride + j * LANES, FMA(scale, acc[i][j], centre));
+    }
+}
