@@ -40,17 +40,16 @@ TITLES = {
 
 def smoke() -> dict[str, Experiment]:
     """Return experiments that show in seconds that everything works."""
-    both = ("sphere", "cigar")
     return {
         "fig1": _cost((LM, (128, 256, 512)), (MA, (128, 256, 512)), memory=(256, 512)),
-        "fig2": _experiment("fig2", Grid(both, (LM, MA), (10, 20), 2)),
+        "fig2": _experiment("fig2", Grid(("sphere", "cigar"), (LM, MA), (5, 10), 1)),
         "fig3": _experiment(
             "fig3",
-            Grid(both, (LM, MA, LMCMA, VD, CMA, ACMA), (10, 20), 2),
-            Grid(("rotated-ellipsoid",), (VD,), (10,), 1, budget=2_000),
+            Grid(("sphere",), (LM, MA, LMCMA, VD, CMA, ACMA), (5, 10), 1),
+            Grid(("rotated-ellipsoid",), (VD,), (10,), 1, budget=500),
         ),
         "figS1": _experiment(
-            "figS1", Grid(("cigar", "rotated-cigar"), (LM,), (10,), 2), *_invariances(n=10, seeds=1)
+            "figS1", Grid(("cigar", "rotated-cigar"), (LM,), (10,), 1), *_invariances(n=10, seeds=1)
         ),
     }
 

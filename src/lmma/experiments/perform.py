@@ -23,6 +23,7 @@ from lmma.experiments.spec import Invariance, Memory, Run, Task, Timing, find_me
 from lmma.history import Progress
 from lmma.loop import run
 from lmma.stopping import Limits
+from lmma.strategies import Strategy
 
 Report = Callable[[int, float], None]  # evaluations so far, best value so far
 Array = npt.NDArray[np.floating]
@@ -63,7 +64,7 @@ def versions() -> dict[str, str]:
         "lmma": getattr(lmma, "__version__", "unknown"),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "kernels": str(getattr(kernels, "IMPLEMENTATION", "numpy")),
+        "kernels": str(kernels.backend()),
     }
 
 
@@ -206,18 +207,22 @@ def _generation(es: Any, values: Array, out: Array) -> None:
 def _measure_memory(task: Memory) -> dict[str, Any]:
     """Return the most bytes held at once during a few generations, as Python and NumPy count them."""
     cls = find_method(task.method)
-    x0 = np.zeros(task.n)
-    values = np.random.default_rng(1).standard_normal((3, 200))
+    _few_generations(cls, 8)  # what is imported on first use is not the method's memory
     tracemalloc.start()
     try:
-        es = cls(x0, 1.0, rng=1)
-        for row in values:
-            es.ask()
-            es.tell(row[: es.popsize])
+        es = _few_generations(cls, task.n)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     return {"popsize": int(es.popsize), "peak_bytes": int(peak)}
+
+
+def _few_generations(cls: type[Strategy], n: int) -> Strategy:
+    es = cls(np.zeros(n), 1.0, rng=1)
+    for _ in range(3):
+        es.ask()
+        es.tell(np.arange(es.popsize, dtype=np.float64))
+    return es
 
 
 # Runs that ought to be one

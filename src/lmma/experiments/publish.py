@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,9 +82,7 @@ def _chart(data: FigureData, out: Path) -> Chart:
         return Chart(data)
     for suffix in (".png", ".svg"):
         write(out / f"{data.name}{suffix}", lambda aside: save(figure, aside))
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    return Chart(data, f"{data.name}.png", text.getvalue())
+    return Chart(data, f"{data.name}.png", (out / f"{data.name}.svg").read_text(encoding="utf-8"))
 
 
 def _settings(records: Records) -> Prose:

@@ -63,6 +63,12 @@ def _is_curve(data: FigureData) -> bool:
 
 
 def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]]) -> None:
+    axes.set_title(panel.title, fontsize=10)
+    if not any(s.y for s in panel.series):
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_color("0.85")
+        axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", va="center", color="0.5")
+        return
     for s in panel.series:
         colour, marker = style[s.colour_of or s.label]
         curve = len(s.x) > 25
@@ -73,21 +79,36 @@ def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]]) -> None:
     if panel.log_x:
         axes.set_xscale("log", base=2 if _doubling(panel) else 10)
         _plain_dimensions(axes, panel)
-    if any(s.y for s in panel.series):
-        axes.set_yscale("log")
     else:
-        axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="0.5")
+        axes.xaxis.set_major_formatter(_short)
+    axes.set_yscale("log")
+    _at_least_a_decade(axes, panel)
     if panel.target is not None:
         axes.axhline(panel.target, color="0.5", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-    axes.set_title(panel.title, fontsize=10)
     axes.set_xlabel(panel.x_label, fontsize=9)
     axes.set_ylabel(panel.y_label, fontsize=9)
     quieten(axes)
 
 
+def _at_least_a_decade(axes: Axes, panel: Panel) -> None:
+    """Widen the vertical axis to a decade or more: on less, its labels are hard to read."""
+    values = [y for s in panel.series for y in (*s.y, *s.lower, *s.upper) if y > 0]
+    middle, span = math.sqrt(min(values) * max(values)), max(values) / min(values)
+    if span < 10:
+        axes.set_ylim(middle / 10**0.6, middle * 10**0.6)
+
+
 def _doubling(panel: Panel) -> bool:
     values = {x for s in panel.series for x in s.x}
     return bool(values) and len(values) <= 25
+
+
+def _short(value: float, position: float = 0) -> str:
+    """Return a number of evaluations with a unit, for a tick."""
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
 
 
 def _plain_dimensions(axes: Axes, panel: Panel) -> None:
