@@ -1,8 +1,8 @@
+"""Records of runs that never took place."""
+
 from __future__ import annotations
 
 from typing import Any
-
-import pytest
 
 from lmma.experiments.spec import Run
 
@@ -67,12 +67,3 @@ def invariance(method: str, change: str, difference: float) -> dict[str, Any]:
         "machine": {"processor": "any", "cores": 2},
         "difference": difference,
     }
-
-
-@pytest.fixture
-def small_store(tmp_path):
-    from lmma.experiments.spec import record_fault
-    from lmma.experiments.store import Store
-
-    with Store(tmp_path / "store.sqlite", record_fault) as store:
-        yield store
