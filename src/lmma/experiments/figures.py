@@ -76,13 +76,13 @@ def cost_figure(evidence: Evidence, records: Records, methods: Sequence[str] = (
         if (points := evidence.memory(method))
     ]
     panels = (
-        Panel("time", "dimension n", "CPU microseconds a sample", tuple(timing)),
-        Panel("memory", "dimension n", "peak MiB", tuple(memory)),
+        Panel("Time", "dimension n", "CPU microseconds a sample", tuple(timing)),
+        Panel("Memory", "dimension n", "peak MiB", tuple(memory)),
     )
     caption = (
         "Internal cost without an objective, one thread: the best of many short rounds, and peak memory."
     )
-    return FigureData("fig1", TITLES["fig1"], caption, panels, columns=2, order=ORDER)
+    return FigureData("fig1", TITLES["fig1"], caption, panels, columns=2, share_x=False, order=ORDER)
 
 
 def two_methods_figure(evidence: Evidence) -> FigureData:

@@ -41,6 +41,7 @@ class FigureData:
     caption: str
     panels: tuple[Panel, ...]
     columns: int = 3
+    share_x: bool = True  # whether panels with the same x show the same range
     order: tuple[str, ...] = field(default=())  # labels in the order that fixes their colours
 
     def labels(self) -> list[str]:

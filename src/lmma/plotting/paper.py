@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lmma.plotting.data import FigureData, Panel
@@ -29,7 +30,8 @@ def draw(data: FigureData) -> Figure:
         label: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, label in enumerate(data.labels())
     }
     for axes, panel in zip(grid.flat, data.panels, strict=False):
-        _panel(axes, panel, style)
+        alike = [p for p in data.panels if p.x_label == panel.x_label and data.share_x]
+        _panel(axes, panel, style, alike or [panel])
     for axes in list(grid.flat)[len(data.panels) :]:
         axes.set_axis_off()
     handles = []
@@ -62,7 +64,7 @@ def _is_curve(data: FigureData) -> bool:
     return any(len(s.x) > 25 for panel in data.panels for s in panel.series)
 
 
-def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]]) -> None:
+def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]], alike: Sequence[Panel]) -> None:
     axes.set_title(panel.title, fontsize=10)
     if not any(s.y for s in panel.series):
         axes.set(xticks=[], yticks=[])
@@ -78,11 +80,11 @@ def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]]) -> None:
             axes.fill_between(s.x, s.lower, s.upper, color=colour, alpha=0.18, linewidth=0)
     if panel.log_x:
         axes.set_xscale("log", base=2 if _doubling(panel) else 10)
-        _plain_dimensions(axes, panel)
+        _plain_dimensions(axes, sorted({x for p in alike for s in p.series for x in s.x}))
     else:
         axes.xaxis.set_major_formatter(_short)
     axes.set_yscale("log")
-    _at_least_a_decade(axes, panel)
+    _whole_decades(axes)
     if panel.target is not None:
         axes.axhline(panel.target, color="0.5", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     axes.set_xlabel(panel.x_label, fontsize=9)
@@ -90,12 +92,17 @@ def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]]) -> None:
     quieten(axes)
 
 
-def _at_least_a_decade(axes: Axes, panel: Panel) -> None:
-    """Widen the vertical axis to a decade or more: on less, its labels are hard to read."""
-    values = [y for s in panel.series for y in (*s.y, *s.lower, *s.upper) if y > 0]
-    middle, span = math.sqrt(min(values) * max(values)), max(values) / min(values)
-    if span < 10:
-        axes.set_ylim(middle / 10**0.6, middle * 10**0.6)
+def _whole_decades(axes: Axes) -> None:
+    """Widen the vertical axis until two powers of ten are labelled: without them it cannot be read."""
+    from matplotlib.ticker import NullFormatter
+
+    low, high = (math.log10(limit) for limit in axes.get_ylim())
+    if math.floor(high) - math.ceil(low) < 1:
+        low, high = min(low, math.floor(low + 0.3)), max(high, math.ceil(high - 0.3))
+        if math.floor(high) - math.ceil(low) < 1:
+            low, high = math.floor(low) - 0.05, math.ceil(high) + 0.05
+        axes.set_ylim(10**low, 10**high)
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _doubling(panel: Panel) -> bool:
@@ -111,13 +118,11 @@ def _short(value: float, position: float = 0) -> str:
     return f"{value:g}"
 
 
-def _plain_dimensions(axes: Axes, panel: Panel) -> None:
+def _plain_dimensions(axes: Axes, values: Sequence[float]) -> None:
     """Label the dimensions measured with their numbers, not with powers."""
-    values = sorted({x for s in panel.series for x in s.x})
-    if not _doubling(panel):
+    if len(values) > 25:
         return
-    shown = values if len(values) <= 6 else values[:: 2 if len(values) <= 10 else 3]
+    shown = values if len(values) <= 5 else values[:: 2 if len(values) <= 10 else 3]
     axes.set_xticks(shown, [f"{value:g}" for value in shown])
     axes.minorticks_off()
-    if len(values) == 1:
-        axes.set_xlim(values[0] / 1.5, values[0] * 1.5)
+    axes.set_xlim(values[0] / 1.25, values[-1] * 1.25)

@@ -14,7 +14,7 @@ from lmma.plotting.data import FigureData, Panel, Series
 from lmma.plotting.style import COLOURS
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
-PANEL_HEIGHT, GAP, LEGEND = 270, 75, 120  # pixels
+PANEL_HEIGHT, GAP, ABOVE, BELOW = 230, 85, 60, 95  # pixels
 
 
 def plotly_script() -> str | None:
@@ -30,15 +30,15 @@ def chart(data: FigureData) -> dict[str, Any]:
     """Return data and layout of a plotly chart with one legend entry a label for all panels."""
     columns = min(data.columns, max(1, len(data.panels)))
     rows = max(1, math.ceil(len(data.panels) / columns))
-    height = rows * PANEL_HEIGHT + (rows - 1) * GAP + LEGEND
+    inner = rows * PANEL_HEIGHT + (rows - 1) * GAP
     style = {label: (COLOURS[i % 7], SYMBOLS[i % 7]) for i, label in enumerate(data.labels())}
     layout: dict[str, Any] = {
-        "height": height,
-        "margin": {"l": 60, "r": 15, "t": 40, "b": 80},
+        "height": inner + ABOVE + BELOW,
+        "margin": {"l": 60, "r": 15, "t": ABOVE, "b": BELOW},
         "legend": {
             "orientation": "h",
             "x": 0,
-            "y": -70 / height,
+            "y": -50 / inner,
             "yanchor": "top",
             "groupclick": "togglegroup",
         },
@@ -67,7 +67,7 @@ def _suffix(index: int) -> str:
 
 def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: int) -> None:
     row, column = divmod(index, columns)
-    wide, high = 0.075, 0.11 if rows < 3 else 0.07  # gaps, as shares of the whole
+    wide, high = 0.075, GAP / (rows * PANEL_HEIGHT + (rows - 1) * GAP)  # gaps, as shares of the whole
     width = (1 - wide * (columns - 1)) / columns
     height = (1 - high * (rows - 1)) / rows
     left, top = column * (width + wide), 1 - row * (height + high)
@@ -77,12 +77,13 @@ def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: 
         "linecolor": "#999",
         "gridcolor": "#eee",
         "zeroline": False,
-        "title_standoff": 4,
+        "tickfont": {"size": 11},
     }
     values = sorted({x for s in panel.series for x in s.x})
     x_axis: dict[str, Any] = {
         **common, "domain": [left, left + width], "anchor": f"y{suffix}",
-        "type": "log" if panel.log_x else "linear", "title": {"text": panel.x_label, "font": {"size": 11}},
+        "type": "log" if panel.log_x else "linear",
+        "title": {"text": panel.x_label, "font": {"size": 11}, "standoff": 4},
     }  # fmt: skip
     if panel.log_x and 0 < len(values) <= 25:
         few = values if len(values) <= 6 else values[:: 2 if len(values) <= 10 else 3]
@@ -90,8 +91,8 @@ def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: 
     layout[f"xaxis{suffix}"] = x_axis
     layout[f"yaxis{suffix}"] = {
         **common, "domain": [top - height, top], "anchor": f"x{suffix}", "type": "log",
-        "exponentformat": "power", "dtick": 1 if _decades(panel) < 6 else 2,
-        "title": {"text": panel.y_label, "font": {"size": 11}},
+        "exponentformat": "power", "nticks": 7,
+        "title": {"text": panel.y_label, "font": {"size": 11}, "standoff": 4},
     }  # fmt: skip
     layout["annotations"].append(
         {"text": panel.title, "x": left + width / 2, "y": top, "xref": "paper", "yref": "paper",
@@ -102,11 +103,6 @@ def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: 
             {"type": "line", "xref": f"x{suffix} domain", "yref": f"y{suffix}", "x0": 0, "x1": 1,
              "y0": panel.target, "y1": panel.target, "line": {"color": "#888", "width": 1, "dash": "dash"}}
         )  # fmt: skip
-
-
-def _decades(panel: Panel) -> float:
-    values = [y for s in panel.series for y in s.y if y > 0]
-    return math.log10(max(values) / min(values)) if values else 1.0
 
 
 def _traces(s: Series, style: dict[str, tuple[str, str]], index: int, first: bool) -> list[dict[str, Any]]:
@@ -146,6 +142,6 @@ def _scales(panels: int, log_x: list[bool]) -> dict[str, Any]:
         {"label": "linear", "method": "relayout", "args": [dict.fromkeys([*x_names, *y_names], "linear")]},
     ]
     return {
-        "type": "buttons", "direction": "right", "buttons": buttons, "x": 1, "xanchor": "right", "y": 1,
-        "yanchor": "bottom", "pad": {"b": 14, "t": 0}, "font": {"size": 11}, "showactive": True,
+        "type": "buttons", "direction": "right", "buttons": buttons, "x": 0, "xanchor": "left", "y": 1,
+        "yanchor": "bottom", "pad": {"b": 22, "t": 0}, "font": {"size": 11}, "showactive": True,
     }  # fmt: skip

@@ -13,12 +13,13 @@ STYLE = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #5a6470; --line: #e2e6ea; --accent: #0072B2; }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); margin: 0; background: white; }
-header { background: #f5f7f9; border-bottom: 1px solid var(--line); padding: 2rem 1.25rem 1.25rem; }
-header > *, main, nav { max-width: 68rem; margin: 0 auto; }
-main { padding: 0.5rem 1.25rem 4rem; }
+header { background: #f5f7f9; border-bottom: 1px solid var(--line); padding: 2rem 0 1.25rem; }
+header > *, main { padding-left: 1.25rem; padding-right: 1.25rem; }
+header > *, main { max-width: 68rem; margin-left: auto; margin-right: auto; }
+main { padding-top: 0.5rem; padding-bottom: 4rem; }
 h1 { font-size: 1.8rem; line-height: 1.2; } h2 { font-size: 1.3rem; margin: 2.5rem 0 0.6rem; }
 nav { font-size: 0.9rem; padding-top: 0.8rem; } nav a { margin-right: 1.1rem; }
-a { color: var(--accent); } p { max-width: 48rem; } .caption { color: var(--soft); font-size: 0.92rem; }
+a { color: var(--accent); } main p { max-width: 48rem; } .caption { color: var(--soft); font-size: 0.92rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
 th { text-align: left; color: var(--soft); font-weight: 600; }
 th, td { padding: 0.45rem 0.7rem 0.45rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }

@@ -49,5 +49,10 @@ def gains_in_time(evidence: Evidence) -> dict[tuple[str, int], float]:
 
 def listed(ratios: dict[tuple[str, int], float]) -> str:
     """Return ratios by function and n in a few words."""
-    words = ("unsolved" if math.isinf(ratio) else f"{ratio:.2f}" for ratio in ratios.values())
-    return ", ".join(f"{problem} {n:,}: {word}" for (problem, n), word in zip(ratios, words, strict=True))
+    at_one_n = len({n for _, n in ratios}) == 1
+    texts: dict[str, list[str]] = {}
+    for (problem, n), ratio in ratios.items():
+        word = "unsolved" if math.isinf(ratio) else f"{ratio:.2f}"
+        texts.setdefault(problem, []).append(word if at_one_n else f"{word} (n = {n:,})")
+    text = "; ".join(f"{problem} {', '.join(words)}" for problem, words in texts.items())
+    return text + (f"; all at n = {next(iter(ratios))[1]:,}" if at_one_n else "")
