@@ -155,9 +155,11 @@ def test_progress_on_a_terminal_is_one_line_renewed_in_place(started):
     assert "best value" in output
     assert text.count("\n") == 1
     assert text.endswith("\n")
-    lines = text.strip().split("\r\x1b[K")[1:]
+    nothing, *lines = text.rstrip("\n").split("\r\x1b[K")
+    assert nothing == ""
     assert len(lines) >= 2
     assert all("evaluations" in line for line in lines)
+    assert max(len(line) for line in lines) < 40  # the width of this terminal
 
 
 @posix

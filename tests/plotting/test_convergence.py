@@ -61,7 +61,8 @@ def test_pyplot_stays_out_of_it():
     import subprocess
 
     code = (
-        "import sys; from lmma.plotting.convergence import convergence; assert 'matplotlib' not in sys.modules;"
+        "import sys; from lmma.plotting.convergence import convergence;"
+        "assert 'matplotlib' not in sys.modules;"
         "convergence({'evaluations': [1], 'best_fun': [1.0], 'sigma': [1.0]});"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )

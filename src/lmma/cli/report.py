@@ -74,7 +74,7 @@ class Outcome:
         """The exit status."""
         if self.result.reason == "interrupted":
             return status.INTERRUPTED
-        if not math.isfinite(self.result.fun):
+        if self.result.nfev > 0 and not math.isfinite(self.result.fun):
             return status.ALL_FAILED
         return status.OK if self.result.success else status.UNSOLVED
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 
 from lmma.history import Progress, ProgressLine
 
@@ -15,7 +15,13 @@ class FittedLine(ProgressLine):
     def line(self, progress: Progress) -> str:
         """Return the run in one line, cut where the terminal ends."""
         text = super().line(progress)
-        return text[: shutil.get_terminal_size().columns - 1] if self.live else text
+        if not self.live:
+            return text
+        try:
+            width = os.get_terminal_size(self.stream.fileno()).columns
+        except (OSError, ValueError):  # a stream that merely says it is a terminal
+            width = 0
+        return text[: width - 1] if width > 0 else text  # a terminal of unknown size has 0 columns
 
 
 class GivesUp:

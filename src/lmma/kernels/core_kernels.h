@@ -24,6 +24,12 @@
 #define UNROLL
 #endif
 
+#if defined(__GNUC__)
+#define PREFETCH(p, write) __builtin_prefetch(p, write, 2) /* to the second-level cache */
+#else
+#define PREFETCH(p, write) ((void)0)
+#endif
+
 #if defined(__GNUC__) && defined(__x86_64__)
 #define HAVE_AVX2 1
 #include <immintrin.h>
@@ -40,6 +46,7 @@
 #define UNITS 64          /* at most so many sums are kept before they are added up */
 #define STRIP 1024        /* columns of a row handled together by recombine and update */
 #define WORDS_SCRATCH (2 * PAIRS)
+#define FAR (1 << 22)     /* bytes; larger arrays are fetched ahead of use */
 #define WORTH_A_THREAD 65536 /* numbers; below this starting a thread costs more than it saves */
 
 typedef struct {

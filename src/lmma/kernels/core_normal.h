@@ -96,10 +96,13 @@ INLINE Vec NAME(minus_two_log)(Vec u) {
     return FMA(k, SPREAD(-1.3862943611198906f), (REAL)-2 * p);
 }
 
-/* Two normal numbers from two words: Box-Muller, the angle from 23 bits of the second and two signs. */
-INLINE void NAME(pair)(Bits radius, Bits angle, Vec *cosine, Vec *sine) {
-    Vec u = (AS_NUMBER(radius >> 1) + (REAL)0.5) * (REAL)4.656612873077393e-10; /* 2^-31 */
-    Vec r = SQRT(NAME(minus_two_log)(u));
+/* Box-Muller's radius from one word, ... */
+INLINE Vec NAME(radius)(Bits word) {
+    return SQRT(NAME(minus_two_log)((AS_NUMBER(word >> 1) + (REAL)0.5) * (REAL)4.656612873077393e-10)); /* 2^-31 */
+}
+
+/* ... and the two normal numbers from the radius and another word: 23 bits of angle and two signs. */
+INLINE void NAME(rotate)(Vec r, Bits angle, Vec *cosine, Vec *sine) {
     Vec phi = AS_REAL((angle >> 9) | 0x3F800000u) - (REAL)1; /* sin x and cos x, x = phi pi/4 */
     Vec y = phi * phi;
     Vec s = FMA(y, SPREAD(-3.595045229023906e-05f), SPREAD(0.0024900010243791514f));
@@ -133,10 +136,14 @@ INLINE Vec NAME(minus_two_log)(Vec u) {
     return FMA(k, SPREAD(-1.3862943611198906), -2.0 * p);
 }
 
-/* Two normal numbers from two words: Box-Muller, the angle from 52 bits of the second and two signs. */
-INLINE void NAME(pair)(Bits radius, Bits angle, Vec *cosine, Vec *sine) {
+/* Box-Muller's radius from one word, ... */
+INLINE Vec NAME(radius)(Bits word) {
+    return SQRT(NAME(minus_two_log)(2.0 - AS_REAL((word >> 12) | UINT64_C(0x3FF0000000000000))));
+}
+
+/* ... and the two normal numbers from the radius and another word: 52 bits of angle and two signs. */
+INLINE void NAME(rotate)(Vec r, Bits angle, Vec *cosine, Vec *sine) {
     const WORD one = UINT64_C(0x3FF0000000000000);
-    Vec r = SQRT(NAME(minus_two_log)(2.0 - AS_REAL((radius >> 12) | one)));
     Vec phi = AS_REAL((angle >> 12) | one) - 1.0; /* sin x and cos x, x = phi pi/4, as minimax series */
     Vec y = phi * phi;
     Vec s = FMA(y, SPREAD(6.877100654849405e-12), SPREAD(-1.7571492936571936e-09));
@@ -157,9 +164,12 @@ INLINE void NAME(pair)(Bits radius, Bits angle, Vec *cosine, Vec *sine) {
 }
 #endif
 
-/* Coordinates [start, start + count) and [h + start, h + start + count) of one candidate. */
-static void NAME(draw)(const Stream *stream, uint64_t candidate, ptrdiff_t h, ptrdiff_t start,
-                       ptrdiff_t count, uint64_t *words, REAL *low, REAL *high) {
+/* Coordinates [start, start + count) of one candidate go to `low`, [h + start, h + start + count) to `high`,
+   and if `copy` is given also to copy[0 ...] and copy[h ...]. Meanwhile ahead[0 ...] and ahead[gap ...]
+   come into the cache. */
+INLINE void NAME(draw_to)(const Stream *stream, uint64_t candidate, ptrdiff_t h, ptrdiff_t start,
+                          ptrdiff_t count, uint64_t *words, REAL *low, REAL *high, REAL *copy,
+                          const REAL *ahead, ptrdiff_t gap, const int copied) {
     const ptrdiff_t half = h / PAIR_LANES, blocks = count / PAIR_LANES; /* blocks of four 64-bit words */
     const uint64_t first = candidate * 2 * (uint64_t)half;
     const WORD *radii = (const WORD *)words, *angles = (const WORD *)(words + 4 * blocks);
@@ -170,10 +180,34 @@ static void NAME(draw)(const Stream *stream, uint64_t candidate, ptrdiff_t h, pt
         FILL(stream, first + offset, blocks, words);
         FILL(stream, first + (uint64_t)half + offset, blocks, words + 4 * blocks);
     }
+    for (ptrdiff_t i = 0; i < count; i += LANES) { /* two loops: shorter chains, so more of them in flight */
+        NAME(store)(low + i, NAME(radius)(NAME(load_bits)(radii + i)));
+        if (copied) {
+            PREFETCH(copy + i, 1);
+            PREFETCH(copy + h + i, 1);
+        }
+    }
     for (ptrdiff_t i = 0; i < count; i += LANES) {
         Vec cosine, sine;
-        NAME(pair)(NAME(load_bits)(radii + i), NAME(load_bits)(angles + i), &cosine, &sine);
+        NAME(rotate)(NAME(load)(low + i), NAME(load_bits)(angles + i), &cosine, &sine);
         NAME(store)(low + i, cosine);
         NAME(store)(high + i, sine);
+        PREFETCH(ahead + i, 0);
+        PREFETCH(ahead + gap + i, 0);
+        if (copied) {
+            NAME(store)(copy + i, cosine);
+            NAME(store)(copy + h + i, sine);
+        }
     }
+}
+
+static void NAME(draw)(const Stream *stream, uint64_t candidate, ptrdiff_t h, ptrdiff_t start,
+                       ptrdiff_t count, uint64_t *words, REAL *low, REAL *high, REAL *copy,
+                       const REAL *ahead) {
+    const ptrdiff_t gap = ahead ? h : 0;
+    if (!ahead) ahead = low;
+    if (copy)
+        NAME(draw_to)(stream, candidate, h, start, count, words, low, high, copy, ahead, gap, 1);
+    else
+        NAME(draw_to)(stream, candidate, h, start, count, words, low, high, NULL, ahead, gap, 0);
 }

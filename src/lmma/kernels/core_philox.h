@@ -136,6 +136,17 @@ static void fill_avx2(const Stream *stream, uint64_t first, ptrdiff_t blocks, ui
         quad_store(&q[1], words + 16);
         memcpy(words + 32, c, sizeof c);
     }
+    for (; blocks >= 8; blocks -= 8, counter += 8, words += 32) {
+        Quad q[2];
+        quad_start(stream, counter, &q[0]);
+        quad_start(stream, counter + 4, &q[1]);
+        UNROLL for (int round = 2; round < 10; round++) {
+            quad_round(stream, round, &q[0]);
+            quad_round(stream, round, &q[1]);
+        }
+        quad_store(&q[0], words);
+        quad_store(&q[1], words + 16);
+    }
     for (; blocks >= 4; blocks -= 4, counter += 4, words += 16) {
         Quad q;
         quad_start(stream, counter, &q);

@@ -77,3 +77,17 @@ INLINE void NAME(mix_tile)(const int R, const REAL *mix, ptrdiff_t active, REAL 
             NAME(store)(x + i * x_stride + j * LANES, FMA(scale, acc[i][j], centre));
     }
 }
+
+/* Bring such a tile into the cache. */
+INLINE void NAME(fetch_tile)(const REAL *rows, ptrdiff_t stride, const int write) {
+    UNROLL for (int i = 0; i < MIX_ROWS; i++) {
+        const char *row = (const char *)(rows + i * stride); /* 96 bytes touch two lines or three */
+        if (write) {
+            PREFETCH(row, 1);
+            PREFETCH(row + 64, 1);
+        } else {
+            PREFETCH(row, 0);
+            PREFETCH(row + 64, 0);
+        }
+    }
+}

@@ -14,9 +14,10 @@ static void NAME(normals_unit)(const void *shared, ptrdiff_t unit, char *scratch
             REAL *z = (REAL *)job->z + i * job->z_stride + start;
             const uint64_t candidate = job->first + (uint64_t)i;
             if (low == count && high == count) {
-                NAME(draw)(&job->stream, candidate, job->h, start, count, words, z, z + job->h);
+                NAME(draw)(&job->stream, candidate, job->h, start, count, words, z, z + job->h, NULL, NULL);
             } else {
-                NAME(draw)(&job->stream, candidate, job->h, start, count, words, buffer, buffer + count);
+                NAME(draw)(&job->stream, candidate, job->h, start, count, words, buffer, buffer + count,
+                           NULL, NULL);
                 if (low > 0) memcpy(z, buffer, (size_t)low * sizeof(REAL));
                 if (high > 0) memcpy(z + job->h, buffer + count, (size_t)high * sizeof(REAL));
             }
@@ -38,6 +39,7 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
         const ptrdiff_t low = larger(0, smaller(count, job->n - start));
         const ptrdiff_t high = larger(0, smaller(count, job->n - job->h - start));
         const REAL *vectors = (const REAL *)job->vectors + start;
+        const int whole = low == count && high == count;
         NAME(pack)(vectors, job->v_stride, job->m, low, count, width, v);
         NAME(pack)(vectors + job->h, job->v_stride, job->m, high, count, width, v + count);
         for (ptrdiff_t top = 0; top < job->rows; top += ROWS) {
@@ -45,9 +47,12 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
             for (ptrdiff_t i = 0; i < rows; i++) {
                 const uint64_t candidate = job->first + (uint64_t)(top + i);
                 REAL *numbers = z + i * width;
-                NAME(draw)(&job->stream, candidate, job->h, start, count, words, numbers, numbers + count);
-                if (job->z) {
-                    REAL *out = (REAL *)job->z + (top + i) * job->z_stride + start;
+                REAL *out = (REAL *)job->z + (top + i) * job->z_stride + start;
+                const int more = top + i < job->m && start + 2 * PAIRS <= stop;
+                const REAL *ahead = more ? vectors + (top + i) * job->v_stride + PAIRS : NULL;
+                NAME(draw)(&job->stream, candidate, job->h, start, count, words, numbers, numbers + count,
+                           job->z && whole ? out : NULL, ahead);
+                if (job->z && !whole) {
                     memcpy(out, numbers, (size_t)low * sizeof(REAL));
                     memcpy(out + job->h, numbers + count, (size_t)high * sizeof(REAL));
                 }
@@ -57,10 +62,11 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
     }
 }
 
-/* Candidates in `count` columns from `column` on; z lies at `z`. */
+/* Candidates in `count` columns from `column` on; z lies at `z`. Where arrays are too large for the cache,
+   `ahead` points to the next block of V: it is fetched meanwhile, and so are the next rows of z and x. */
 static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, ptrdiff_t column,
                             ptrdiff_t count, const REAL *v, const REAL *mean, const REAL *step,
-                            const REAL *z, ptrdiff_t z_stride) {
+                            const REAL *z, ptrdiff_t z_stride, const REAL *ahead) {
     const ptrdiff_t v_stride = PAIRS;
     REAL padded_z[MIX_ROWS * MIX_COLS] = {0}, padded_x[MIX_ROWS * MIX_COLS];
     for (ptrdiff_t i = 0; i < rows; i += MIX_ROWS) {
@@ -70,6 +76,12 @@ static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, pt
         for (ptrdiff_t j = 0; j < count; j += MIX_COLS) {
             const ptrdiff_t wide = smaller(MIX_COLS, count - j);
             const REAL *zs = z + i * z_stride + j;
+            if (ahead && i + 2 * MIX_ROWS <= rows) {
+                NAME(fetch_tile)(zs + MIX_ROWS * z_stride, z_stride, 0);
+                NAME(fetch_tile)(x + MIX_ROWS * job->out_stride + j, job->out_stride, 1);
+            }
+            if (ahead && i + MIX_ROWS <= job->active)
+                NAME(fetch_tile)(ahead + i * job->v_stride + j, job->v_stride, 0);
             ptrdiff_t zs_stride = z_stride, xs_stride = job->out_stride;
             REAL *xs = x + j;
             if (wide < MIX_COLS) { /* the last columns: by way of a buffer of full width */
@@ -143,24 +155,26 @@ static void NAME(mix_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const ptrdiff_t stop = unit_start(job->h, job->units, unit + 1);
     for (ptrdiff_t start = unit_start(job->h, job->units, unit); start < stop; start += PAIRS) {
         const ptrdiff_t count = smaller(PAIRS, stop - start), columns[2] = {start, start + job->h};
+        const int far_away = job->rows * job->n * (ptrdiff_t)sizeof(REAL) > FAR && start + 2 * PAIRS <= stop;
         const ptrdiff_t valid[2] = {smaller(count, job->n - columns[0]), smaller(count, job->n - columns[1])};
         for (int side = 0; side < 2; side++) {
             if (valid[side] <= 0) continue;
             NAME(pack_mix)(job, columns[side], valid[side], v[side], mean + side * PAIRS, step + side * PAIRS);
             if (job->z)
                 NAME(mix_block)(job, 0, job->rows, columns[side], valid[side], v[side], mean + side * PAIRS,
-                                step + side * PAIRS, (const REAL *)job->z + columns[side], job->z_stride);
+                                step + side * PAIRS, (const REAL *)job->z + columns[side], job->z_stride,
+                                far_away ? (const REAL *)job->vectors + columns[side] + PAIRS : NULL);
         }
         for (ptrdiff_t top = 0; !job->z && top < job->rows; top += MIX_ROWS) {
             const ptrdiff_t rows = smaller(MIX_ROWS, job->rows - top);
             for (ptrdiff_t i = 0; i < rows; i++) {
                 REAL *numbers = z + i * 2 * PAIRS;
                 NAME(draw)(&job->stream, job->first + (uint64_t)(top + i), job->h, start, count, words,
-                           numbers, numbers + PAIRS);
+                           numbers, numbers + PAIRS, NULL, NULL);
             }
             for (int side = 0; side < 2; side++)
                 NAME(mix_block)(job, top, rows, columns[side], valid[side], v[side], mean + side * PAIRS,
-                                step + side * PAIRS, z + side * PAIRS, 2 * PAIRS);
+                                step + side * PAIRS, z + side * PAIRS, 2 * PAIRS, NULL);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +15,8 @@ from lmma.strategies.recombination import Array
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return a hint such as `` (did you mean 'ma-es'?)``, or nothing where no word is near."""
+    import difflib  # only mistakes need it
+
     found = difflib.get_close_matches(word, list(words), n=1)
     return f" (did you mean {found[0]!r}?)" if found else ""
 
