@@ -28,7 +28,8 @@ pytestmark = [
 
 VISIBLE = """
 const chart = document.getElementById(arguments[0]);
-return chart.data.filter(t => t.legendgroup === arguments[1]).map(t => t.visible === undefined ? true : t.visible);
+const traces = chart.data.filter(trace => trace.legendgroup === arguments[1]);
+return traces.map(trace => trace.visible === undefined ? true : trace.visible);
 """
 
 

@@ -66,11 +66,9 @@ class Evidence:
         self._differences: dict[tuple[str, str], list[float]] = defaultdict(list)
         for record in records:
             spec, kind = record["spec"], record["kind"]
-            if (
-                kind == "run"
-                and (spec["target"], spec["sigma0"]) == (TARGET, SIGMA0)
-                and spec["n"] >= smallest
-            ):
+            if kind == "run":
+                if (spec["target"], spec["sigma0"]) != protocol or spec["n"] < smallest:
+                    continue
                 same = runs[spec["problem"], spec["method"], spec["n"]]
                 before = same.get(spec["seed"])
                 # The same seed under two budgets is one run, cut shorter in one case.

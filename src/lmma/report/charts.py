@@ -57,7 +57,7 @@ def chart(data: FigureData) -> dict[str, Any]:
         for s in panel.series:
             traces += _traces(s, style, index, s.label not in shown)
             shown.add(s.label)
-    layout["updatemenus"] = [_scales(len(data.panels), [panel.log_x for panel in data.panels])]
+    layout["updatemenus"] = [_scales({i: p.log_x for i, p in enumerate(data.panels) if _has_points(p)})]
     return {"data": traces, "layout": layout}
 
 
@@ -71,6 +71,13 @@ def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: 
     width = (1 - wide * (columns - 1)) / columns
     height = (1 - high * (rows - 1)) / rows
     left, top = column * (width + wide), 1 - row * (height + high)
+    title = panel.title if _has_points(panel) else f"{panel.title}: not run"
+    layout["annotations"].append(
+        {"text": title, "x": left + width / 2, "y": top, "xref": "paper", "yref": "paper",
+         "showarrow": False, "xanchor": "center", "yanchor": "bottom", "font": {"size": 13}}
+    )  # fmt: skip
+    if not _has_points(panel):
+        return  # plotly.js knows no axes without points, and stumbles when told of them
     suffix = _suffix(index)
     common = {
         "showline": True,
@@ -91,13 +98,9 @@ def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: 
     layout[f"xaxis{suffix}"] = x_axis
     layout[f"yaxis{suffix}"] = {
         **common, "domain": [top - height, top], "anchor": f"x{suffix}", "type": "log",
-        "exponentformat": "power", "nticks": 7,
+        "exponentformat": "power", "nticks": 4,
         "title": {"text": panel.y_label, "font": {"size": 11}, "standoff": 4},
     }  # fmt: skip
-    layout["annotations"].append(
-        {"text": panel.title, "x": left + width / 2, "y": top, "xref": "paper", "yref": "paper",
-         "showarrow": False, "xanchor": "center", "yanchor": "bottom", "font": {"size": 13}}
-    )  # fmt: skip
     if panel.target is not None:
         layout["shapes"].append(
             {"type": "line", "xref": f"x{suffix} domain", "yref": f"y{suffix}", "x0": 0, "x1": 1,
@@ -133,10 +136,14 @@ def _faint(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.18)"
 
 
-def _scales(panels: int, log_x: list[bool]) -> dict[str, Any]:
+def _has_points(panel: Panel) -> bool:
+    return any(s.y for s in panel.series)
+
+
+def _scales(log_x: dict[int, bool]) -> dict[str, Any]:
     """Return two buttons: logarithmic axes as drawn, or linear ones."""
-    x_names, y_names = ([f"{axis}axis{_suffix(i)}.type" for i in range(panels)] for axis in "xy")
-    drawn = {name: "log" if log else "linear" for name, log in zip(x_names, log_x, strict=True)}
+    x_names, y_names = ([f"{axis}axis{_suffix(i)}.type" for i in log_x] for axis in "xy")
+    drawn = {name: "log" if log else "linear" for name, log in zip(x_names, log_x.values(), strict=True)}
     buttons = [
         {"label": "log", "method": "relayout", "args": [drawn | dict.fromkeys(y_names, "log")]},
         {"label": "linear", "method": "relayout", "args": [dict.fromkeys([*x_names, *y_names], "linear")]},
