@@ -4,7 +4,7 @@ import numpy as np
 
 import lmma
 
-n = 100
+n = 50
 es = lmma.LMMAES(np.full(n, 3.0), 1.0, rng=1)
 scales = np.logspace(0, 1, n)
 

@@ -4,7 +4,7 @@ from scipy.optimize import minimize, rosen
 
 import lmma
 
-for name in ("cma-es", "ma-es", "lm-ma-es"):
+for name in ("ma-es", "lm-ma-es"):
     result = minimize(
         rosen,
         [0.0] * 10,

@@ -93,8 +93,6 @@ def test_an_interrupt_ends_the_program_and_what_it_started(started, tmp_path):
     script = tmp_path / "simulate"
     script.write_text("#!/bin/sh\ncp $1 candidate\nsleep 987 & echo $! > pid.new\nmv pid.new pid\nwait\n")
     script.chmod(0o755)
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
     process = started("minimize", "--command", "./simulate {file}", "--dim", 2, "--seed", 1)
     wait_for(tmp_path / "pid")
     sleeper = int((tmp_path / "pid").read_text())

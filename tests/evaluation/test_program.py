@@ -1,5 +1,9 @@
+import os
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
 
 import numpy as np
 import pytest
@@ -85,3 +89,25 @@ def test_a_program_that_cannot_be_started_is_a_failure():
 def test_commands_without_a_program_are_refused(command):
     with pytest.raises(ValueError, match="command"):
         Program(command)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="not the main thread")
+def test_an_interrupt_while_the_program_starts_leaves_no_program_behind(monkeypatch):
+    born = []
+    start = subprocess.Popen
+
+    def interrupted(*words, **options):
+        born.append(start(*words, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        return born[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            python("import time; time.sleep(987)", "{file}")(np.zeros(1))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert born[0].poll() == -signal.SIGTERM

@@ -8,7 +8,10 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import final
 
 from lmma.evaluation.base import Array
@@ -56,34 +59,73 @@ class Program:
         text = "".join(f"{float(number)!r}\n" for number in x)
         if not self.takes_file:
             return self._run(self.words, text)
-        handle, name = tempfile.mkstemp(prefix="lmma-", suffix=".txt", text=True)
+        name = None
         try:
+            with postponed_interrupts():
+                handle, name = tempfile.mkstemp(prefix="lmma-", suffix=".txt", text=True)
             with open(handle, "w", encoding="ascii") as file:
                 file.write(text)
             return self._run([word.replace(PLACEHOLDER, name) for word in self.words], None)
         finally:
-            Path(name).unlink(missing_ok=True)
+            if name is not None:
+                Path(name).unlink(missing_ok=True)
 
     def _run(self, words: list[str], text: str | None) -> float:
+        process = None
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,  # a group of its own, so that nothing it started outlives it
-            )
-        except OSError as error:
-            raise ProgramError(f"{words[0]} cannot be started: {error.strerror or error}") from None
-        try:
+            with postponed_interrupts():
+                process = _start(words, subprocess.DEVNULL if text is None else subprocess.PIPE)
             output, complaints = process.communicate(text)
         except BaseException:
-            end(process)
+            if process is not None:
+                end(process)
             raise
         return _number(output, complaints, process.returncode, words[0])
+
+
+def _start(words: list[str], stdin: int) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # a group of its own, so that nothing it started outlives it
+        )
+    except OSError as error:
+        raise ProgramError(f"{words[0]} cannot be started: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def postponed_interrupts() -> Iterator[None]:
+    """Hold back what Ctrl-C and SIGTERM raise until the block is done.
+
+    Between the birth of a process, or of a file, and the moment its name is known, an exception would
+    leave it behind.
+    """
+    waiting: list[Callable[[], object]] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():  # no other is ever interrupted
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler):
+                handlers[number] = handler
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        waiting.append(lambda: handlers[signal.Signals(number)](number, frame))
+
+    try:
+        for number in handlers:
+            signal.signal(number, wait)
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for call in waiting:
+        call()
 
 
 def _number(output: str, complaints: str, status: int, program: str) -> float:

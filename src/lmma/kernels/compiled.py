@@ -86,8 +86,6 @@ def lm_sample(
     return projections
 
 
-def lm_update(
-    vectors: Array, keep: Array, gain: Array, z_mean: Array, *, threads: int = 0
-) -> None:
+def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, threads: int = 0) -> None:
     """Set row ``i`` of ``vectors`` to ``keep[i] * row + gain[i] * z_mean``."""
     _core.lm_update(vectors, keep, gain, z_mean, threads or THREADS)

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Source, Transform
-from lmma.strategies.linalg import add_product
+from lmma.strategies.linalg import add_product, excess
 from lmma.strategies.recombination import Array, Recombination, Selection, cumulate, recombination
 from lmma.strategies.registry import register
 from lmma.strategies.stepsize import CSA, expected_norm, path_is_short
@@ -164,6 +164,15 @@ class ActiveCovariance(Transform):
         waiting = 0.0 if short else p.c_1 * p.c_c * (2 - p.c_c)  # variance that the path does not bring
         keep = 1 - p.c_1 + waiting - p.c_mu * (1 + float(negative.sum()))
         add_product(self.covariance, keep, signed, steps)
+
+    def balance(self) -> float:
+        """Keep the mean variance near 1."""
+        factor = excess(math.sqrt(float(np.trace(self.covariance)) / len(self.path)))
+        if factor != 1:
+            self.covariance /= factor**2
+            self.root /= factor
+            self.path /= factor
+        return factor
 
 
 @final

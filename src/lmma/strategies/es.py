@@ -98,6 +98,13 @@ class Transform(ABC):
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Learn from one ranked generation and the evolution path after its update."""
 
+    def balance(self) -> float:
+        """Take a power of two out of M and return it, for sigma to take; 1 while M keeps its size.
+
+        sigma M is what counts; where M can shrink without end, sigma would seem to diverge in its stead.
+        """
+        return 1.0
+
 
 class ES(Strategy):
     """The shared lines of Algorithm 1, waiting for constants, a transform and a step-size rule."""
@@ -146,6 +153,7 @@ class ES(Strategy):
         self.step.follow(best)  # [A1:13]
         self.transform.update(best, self.step.path)
         self.sigma *= self.step.factor()  # [A1:19]
+        self.sigma *= self.transform.balance()
         self.generation += 1  # [A1:20]
 
     def _select(self, order: Indices, values: Array) -> Selection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from lmma.strategies.recombination import Array
@@ -27,3 +29,10 @@ def subtract_outer(rows: Array, coefficients: Array, vector: Array, columns: int
     for start in range(0, len(vector), columns):
         part = slice(start, start + columns)
         rows[:, part] -= coefficients * vector[part]
+
+
+def excess(size: float) -> float:
+    """Return 1 while ``size`` is within a factor of 2^20 of 1, and the power of two nearest to it beyond."""
+    if 2.0**-20 <= size <= 2.0**20 or not (math.isfinite(size) and size > 0):
+        return 1.0
+    return 2.0 ** round(math.log2(size))

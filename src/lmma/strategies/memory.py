@@ -38,7 +38,7 @@ def _control_group() -> int | None:
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="ascii") as file:  # pathlib would make up a tenth of the time to import lmma
+    with open(path, encoding="ascii") as file:  # without pathlib: `import lmma` is to be quick
         return file.read()
 
 

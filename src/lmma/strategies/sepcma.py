@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Transform
+from lmma.strategies.linalg import excess
 from lmma.strategies.recombination import Array, Recombination, Selection, cumulate, recombination
 from lmma.strategies.registry import register
 from lmma.strategies.stepsize import CSA, expected_norm, path_is_short
@@ -108,6 +109,14 @@ class Diagonal(Transform):
         self.variances *= 1 - p.c_1 - p.c_mu
         self.variances += p.c_1 * (self.path * self.path) + p.c_mu * rank_mu
         np.maximum(self.variances, np.finfo(self.path.dtype).tiny, out=self.variances)
+
+    def balance(self) -> float:
+        """Keep the largest variance near 1."""
+        factor = excess(math.sqrt(float(self.variances.max())))
+        if factor != 1:
+            self.variances /= factor**2
+            self.path /= factor
+        return factor
 
 
 @final

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Source, Transform
-from lmma.strategies.linalg import subtract_outer
+from lmma.strategies.linalg import excess, subtract_outer
 from lmma.strategies.recombination import Array, Recombination, Selection, cumulate, recombination
 from lmma.strategies.registry import register
 from lmma.strategies.sources import companion
@@ -175,6 +175,14 @@ class ScaledDirection(Transform):
         factor = min(1.0, LARGEST_CHANGE / longest) if longest > 0 else 1.0
         self.direction += factor * gradient_v
         self.scales *= 1 + factor * s
+
+    def balance(self) -> float:
+        """Keep the largest scale near 1."""
+        factor = excess(float(self.scales.max()))
+        if factor != 1:
+            self.scales /= factor
+            self.path /= factor
+        return factor
 
 
 def _gradient(
