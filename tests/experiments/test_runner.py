@@ -257,6 +257,17 @@ def test_the_estimate_learns_from_what_is_done():
     assert clock.expected(sibling) > 2 * other
 
 
+def test_the_estimate_learns_from_what_is_under_way():
+    clock = Clock(CLOCK._probe)
+    task, sibling = Run("cigar", "ma-es", 128, 1, 10**8), Run("cigar", "ma-es", 128, 2, 10**8)
+    first = clock.expected(sibling)
+    clock.watch(task, 50 * clock.guess(task), round(expected_evaluations(task) / 2))
+    assert clock.expected(task) == pytest.approx(100 * first)
+    assert clock.expected(sibling) > 2 * first
+    clock.forget(task)
+    assert clock.expected(sibling) == pytest.approx(first)
+
+
 def test_a_budget_bounds_the_estimate():
     assert expected_evaluations(Run("discus", "lm-ma-es", 128, 1, 1000)) == 1000
     assert expected_evaluations(Run("rotated-discus", "vd-cma-es", 128, 1, 10**6)) == 10**6

@@ -66,7 +66,8 @@ class Clock:
     def __init__(self, seconds: Mapping[tuple[str, int], float] | None = None) -> None:
         self._probe = dict(seconds) if seconds is not None else _calibrate()
         self._known: dict[tuple[str, str, int], list[float]] = defaultdict(list)
-        self._ratio: dict[str, tuple[float, float]] = {}  # method -> seconds taken, seconds expected
+        self._ratio: dict[str, tuple[float, float]] = {}  # method -> seconds taken, seconds guessed
+        self._so_far: dict[Run, tuple[float, float]] = {}  # the same for runs in flight
 
     def expected(self, task: Task) -> float:
         """Return about how many seconds ``task`` will take."""
@@ -75,18 +76,36 @@ class Clock:
         known = self._known.get((task.problem, task.method, task.n))
         if known:
             return sum(known) / len(known)
+        if task in self._so_far and self._so_far[task][1] > 0.1 * self.guess(task):
+            taken, guessed = self._so_far[task]
+            return self.guess(task) * taken / guessed
         taken, guessed = self._ratio.get(task.method, self._ratio.get("", (0.0, 0.0)))
+        for run, (seconds, part) in self._so_far.items():
+            if run.method == task.method or task.method not in self._ratio:
+                taken, guessed = taken + seconds, guessed + part
         # Two seconds of faith in the first guess keep one short run from upsetting it.
         return self.guess(task) * (taken + 2.0) / (guessed + 2.0)
 
     def learn(self, task: Task, record: Mapping[str, Any]) -> None:
         """Take note of how long a task took."""
         if isinstance(task, Run):
+            self._so_far.pop(task, None)
             seconds = float(record["seconds"])
             self._known[task.problem, task.method, task.n].append(seconds)
             for method in (task.method, ""):
                 taken, guessed = self._ratio.get(method, (0.0, 0.0))
                 self._ratio[method] = (taken + seconds, guessed + self.guess(task))
+
+    def watch(self, task: Task, seconds: float, evaluations: int) -> None:
+        """Take note of how far a run in flight has come; it tells how busy the machine is."""
+        if isinstance(task, Run):
+            share = min(0.99, evaluations / expected_evaluations(task))
+            self._so_far[task] = (seconds, share * self.guess(task))
+
+    def forget(self, task: Task) -> None:
+        """Take back what :meth:`watch` noted of a run that came to nothing."""
+        if isinstance(task, Run):
+            self._so_far.pop(task, None)
 
     def guess(self, run: Run) -> float:
         """Return the first guess, from evaluations and the calibration alone."""

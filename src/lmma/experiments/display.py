@@ -12,6 +12,8 @@ from typing import Any, TextIO
 from lmma.experiments.cost import readable
 from lmma.experiments.spec import Task
 
+QUIET = 60.0  # seconds between two lines in a pipe about what is under way
+
 
 @dataclass(frozen=True)
 class InFlight:
@@ -54,13 +56,19 @@ class Display:
         """Say that a task could not be done."""
         self.say(f"[{self.done}/{self.total}] {task.label}: FAILED, {words}")
 
-    def show(self, running: Sequence[InFlight], left: float) -> None:
-        """Renew the line on a terminal, at most ten times a second."""
-        now = time.monotonic()
-        if not self.live or now < self._next:
+    def due(self) -> bool:
+        """Whether it is time to :meth:`show` again."""
+        return time.monotonic() >= self._next
+
+    def show(self, running: Sequence[InFlight], left: float, passed: float = 0.0) -> None:
+        """Renew the line on a terminal, its bar a share of time; in a pipe say now and then what runs."""
+        self._next = time.monotonic() + (0.1 if self.live else QUIET)
+        if not self.live:
+            if passed >= QUIET and running:
+                texts = "; ".join(item.text() for item in running)
+                self.say(f"[{self.done}/{self.total}] running: {texts}; {remaining(left)}")
             return
-        self._next = now + 0.1
-        share = self.done / self.total if self.total else 1.0
+        share = passed / (passed + left) if passed + left > 0 else 1.0
         bar = ("#" * round(20 * share)).ljust(20, ".")
         text = f"[{bar}] {self.done}/{self.total}, {remaining(left)}"
         if running:

@@ -74,6 +74,7 @@ class Runner:
         self.failed: dict[str, str] = {}
         self._crew: list[Worker] = []
         self._progress: dict[str, tuple[int, float]] = {}
+        self._began = time.monotonic()
 
     def announce(self) -> str:
         """Return how much there is to do and about how long it will take."""
@@ -106,6 +107,7 @@ class Runner:
     def run(self) -> Outcome:
         """Do everything; on Ctrl-C keep what is finished and say so in the outcome."""
         interrupted = False
+        self._began = time.monotonic()
         try:
             # Times are taken first, with nothing else of ours beside them.
             self._work([key for key, task in self.left.items() if task.exclusive], 1)
@@ -150,7 +152,8 @@ class Runner:
                     if waiting and not claimed and not busy:
                         self.display.waiting(len(waiting))
             self._listen(waiting)
-            self.display.show(self._in_flight(), self.time_left() if self.display.live else 0.0)
+            if self.display.due():
+                self.display.show(self._in_flight(), self.time_left(), now - self._began)
 
     def _idle_worker(self) -> Worker:
         for worker in self._crew:
@@ -176,6 +179,7 @@ class Runner:
         if what == "progress":
             assert isinstance(content, tuple)
             self._progress[task.key] = content
+            self.clock.watch(task, time.monotonic() - worker.since, content[0])
             return
         worker.task = None
         self._progress.pop(task.key, None)
@@ -186,6 +190,7 @@ class Runner:
             self.clock.learn(task, content)
             self.display.finished(task, content, 0.0 if self.display.live else self.time_left())
             return
+        self.clock.forget(task)
         if what == "died":
             worker.end()
             self._crew.remove(worker)
