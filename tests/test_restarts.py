@@ -198,8 +198,8 @@ def solved(name, n, restarts, seeds, budget, method, sigma0=2.0):
 
 
 def test_rastrigin_needs_restarts():
-    assert solved("rastrigin", 4, 0, 3, 10_000, "ma-es") == [math.inf] * 3
-    assert max(solved("rastrigin", 4, 9, 3, 100_000, "ma-es")) < math.inf
+    assert solved("rastrigin", 6, 0, 3, 10_000, "ma-es") == [math.inf] * 3
+    assert max(solved("rastrigin", 6, 9, 3, 200_000, "ma-es")) < math.inf
 
 
 @pytest.mark.slow

@@ -22,13 +22,14 @@ FULL_MATRIX_UP_TO = 1000
 def choose_method(n: int, *, popsize: int | None = None) -> str:
     """Return what ``method="auto"`` means for ``n`` variables on this machine.
 
-    ``"ma-es"`` up to n = 1000 if its matrix fits in half of the free memory: there its full matrix needs
-    fewer evaluations. ``"lm-ma-es"`` beyond.
+    ``"dd-ma-es"`` up to n = 1000 if its matrices fit in half of the free memory: it needs the fewest
+    evaluations whether or not coordinates mean something. ``"d-lm-ma-es"`` beyond: as economical as
+    ``"lm-ma-es"``, never much worse, and far better where coordinates mean something (docs/research.md).
     """
     there = available_memory()
-    needed = strategy_class("ma-es").memory(n, popsize or default_popsize(n))
+    needed = strategy_class("dd-ma-es").memory(n, popsize or default_popsize(n))
     fits = there is None or needed < there / 2
-    return "ma-es" if n <= FULL_MATRIX_UP_TO and fits else "lm-ma-es"
+    return "dd-ma-es" if n <= FULL_MATRIX_UP_TO and fits else "d-lm-ma-es"
 
 
 def default_sigma0(x0: npt.NDArray[np.floating], box: Box | None = None) -> float:
