@@ -22,6 +22,9 @@ COMMANDS = {
     "plot": "draw a run from the records of minimize --log, also while it goes on",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
+    "attack": "turn correctly classified images into adversarial ones for a random forest",
+    "compare": "run any methods on any problems and compare them",
+    "reproduce": "run the paper's experiments again: figures, tables and a ledger of its claims",
 }
 
 DESCRIPTION = "Large-scale black-box optimisation by limited-memory matrix adaptation."
