@@ -90,7 +90,8 @@ def run_art(make, forest, x0, label, budget, shape):
 
 
 def shares(closest):
-    return [round(float(np.mean(np.asarray(closest) <= limit)), 4) for limit in (*LIMITS, np.inf)]
+    closest = np.asarray(closest)
+    return [round(float(np.mean(closest <= limit)), 4) for limit in (*LIMITS, np.finfo(float).max)]
 
 
 def main():
