@@ -76,11 +76,11 @@ def attacks():
 
 
 def run_art(make, forest, x0, label, budget, shape):
-    from art.estimators.classification import BlackBoxClassifier
+    from art.estimators.classification import BlackBoxClassifierNeuralNetwork
 
     counter = Counter(forest, x0, label, budget)
-    classifier = BlackBoxClassifier(
-        counter, input_shape=(*shape, 1), nb_classes=len(forest.classes_), clip_values=(0.0, 1.0)
+    classifier = BlackBoxClassifierNeuralNetwork(  # SimBA insists on this kind; nothing of a network is used
+        counter, (*shape, 1), len(forest.classes_), channels_first=False, clip_values=(0.0, 1.0)
     )
     np.random.seed(0)  # noqa: NPY002 - ART draws from the global generator
     x = (x0 / 255).reshape(1, *shape, 1).astype(np.float32)
@@ -90,7 +90,8 @@ def run_art(make, forest, x0, label, budget, shape):
 
 
 def shares(closest):
-    return [round(float(np.mean(np.asarray(closest) <= limit)), 4) for limit in (*LIMITS, np.inf)]
+    closest = np.asarray(closest)
+    return [round(float(np.mean(closest <= limit)), 4) for limit in (*LIMITS, np.finfo(float).max)]
 
 
 def main():
