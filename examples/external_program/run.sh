@@ -3,4 +3,4 @@
 set -eu
 cd "$(dirname "$0")"
 lmma minimize --command "${PYTHON:-python3} simulate.py {file}" \
-    --x0 0,0 --sigma0 0.5 --target 1e-2 --max-evaluations 600 --seed 1 "$@"
+    --x0 0,0 --sigma0 0.5 --target 1e-2 --max-evaluations 600 --seed 1 --method ma-es "$@"
