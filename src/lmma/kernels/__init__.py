@@ -11,7 +11,7 @@ import os
 
 from lmma.kernels.twin import Key, fold
 
-__all__ = ["Key", "backend", "fold", "lm_sample", "lm_update", "normals", "recombine"]
+__all__ = ["Key", "backend", "fold", "lm_mix", "lm_sample", "lm_update", "normals", "recombine"]
 
 _choice = os.environ.get("LMMA_KERNELS", "")
 if _choice not in ("", "numpy", "compiled"):
@@ -19,8 +19,8 @@ if _choice not in ("", "numpy", "compiled"):
 try:
     if _choice == "numpy":
         raise ImportError("the NumPy twin is asked for")
-    from lmma.kernels.compiled import backend, lm_sample, lm_update, normals, recombine
+    from lmma.kernels.compiled import backend, lm_mix, lm_sample, lm_update, normals, recombine
 except ImportError:
     if _choice == "compiled":
         raise
-    from lmma.kernels.twin import backend, lm_sample, lm_update, normals, recombine
+    from lmma.kernels.twin import backend, lm_mix, lm_sample, lm_update, normals, recombine

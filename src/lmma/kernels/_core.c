@@ -310,6 +310,44 @@ static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t cou
     return finish(&views, status);
 }
 
+/* lm_mix(active, gram, c_d, u, mixed) -> alpha: Algorithm 1's chain for a single vector z whose products with
+   the direction vectors are u: M z = alpha z + the sum of mixed[i] m_i; see fold in core_units.h. */
+static PyObject *lm_mix(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Py_buffer *gram, *c_d, *u, *mixed;
+    uint64_t active;
+    (void)self;
+    if (expect("lm_mix", count, 5)) return NULL;
+    if (word(args[0], &active) || !(gram = array(&views, args[1], "gram", 2, "d", 0)) ||
+        !(c_d = array(&views, args[2], "c_d", 1, "d", 0)) || !(u = array(&views, args[3], "u", 1, "d", 0)) ||
+        !(mixed = array(&views, args[4], "mixed", 1, "d", 1)) ||
+        !has_shape(mixed, "mixed", 1, (Py_ssize_t)active))
+        goto fail;
+    if (active > (uint64_t)columns(gram) || active > (uint64_t)gram->shape[0] ||
+        active > (uint64_t)columns(c_d) || active > (uint64_t)columns(u)) {
+        PyErr_Format(PyExc_ValueError, "active=%llu exceeds what gram, c_d or u hold",
+                     (unsigned long long)active);
+        goto fail;
+    }
+    const double *rate = c_d->buf, *product = u->buf;
+    double *e_s = mixed->buf, alpha = 1.0;
+    for (ptrdiff_t j = 0; j < (ptrdiff_t)active; j++) {
+        const double *row = (const double *)gram->buf + j * row_stride(gram);
+        double s = alpha * product[j];
+        for (ptrdiff_t i = 0; i < j; i++) {
+            s += e_s[i] * row[i];
+            e_s[i] *= 1.0 - rate[j];
+        }
+        e_s[j] = rate[j] * s;
+        alpha *= 1.0 - rate[j];
+    }
+    release(&views);
+    return PyFloat_FromDouble(alpha);
+fail:
+    release(&views);
+    return NULL;
+}
+
 /* pairs(words, out): the normal numbers made from words[0] (radii) and words[1] (angles). */
 static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
@@ -356,6 +394,7 @@ static PyMethodDef methods[] = {
     {"lm_sample", (PyCFunction)(void (*)(void))lm_sample, METH_FASTCALL, NULL},
     {"recombine", (PyCFunction)(void (*)(void))recombine, METH_FASTCALL, NULL},
     {"lm_update", (PyCFunction)(void (*)(void))lm_update, METH_FASTCALL, NULL},
+    {"lm_mix", (PyCFunction)(void (*)(void))lm_mix, METH_FASTCALL, NULL},
     {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, NULL},
     {"instructions", (PyCFunction)(void (*)(void))instructions, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

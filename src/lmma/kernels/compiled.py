@@ -89,3 +89,9 @@ def lm_sample(
 def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, threads: int = 0) -> None:
     """Set row ``i`` of ``vectors`` to ``keep[i] * row + gain[i] * z_mean``."""
     _core.lm_update(vectors, keep, gain, z_mean, threads or THREADS)
+
+
+def lm_mix(active: int, gram: Array, c_d: Array, u: Array) -> tuple[float, Array]:
+    """Return ``alpha`` and ``mixed`` with M z = alpha z + mixed V, for one z with V z = ``u``."""
+    mixed = np.empty(active)
+    return _core.lm_mix(active, gram, c_d, u, mixed), mixed

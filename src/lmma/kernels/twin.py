@@ -18,6 +18,7 @@ reach 8.49 in float64 and 6.66 in float32.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -136,15 +137,31 @@ def fold(gram: Array, c_d: Array) -> tuple[float, Array]:
         s = (I - L)^{-1} diag(alpha_{j-1}) V z,    L_jk = (alpha_{j-1} / alpha_k) c_d,k gram_jk,  k < j,
         d = alpha_m z + sum_k (alpha_m / alpha_k) c_d,k s_k m_k.
     """
+    alpha, lower, outer = _chain(np.asarray(c_d, dtype=np.float64).tobytes())
+    system = gram * lower
+    system.flat[:: len(lower) + 1] = 1.0  # I - L
+    mix: Array = np.linalg.inv(system)
+    mix *= outer
+    return alpha, mix.T
+
+
+@lru_cache(64)  # after the first m generations the rates stay the same
+def _chain(rates: bytes) -> tuple[float, Array, Array]:
+    """Return alpha_m, and what the Gram matrix and the inverse in ``fold`` are multiplied with."""
+    c_d = np.frombuffer(rates)
     alpha = np.cumprod(1.0 - c_d)
     before = np.concatenate(([1.0], alpha[:-1]))  # alpha_{j-1}
     gain = c_d / alpha
-    system = gram * np.multiply.outer(-before, gain)
-    system *= np.tri(len(c_d), k=-1)
-    system.flat[:: len(c_d) + 1] = 1.0  # I - L
-    mix: Array = np.linalg.inv(system)
-    mix *= np.multiply.outer(alpha[-1] * gain, before)
-    return float(alpha[-1]), mix.T
+    lower = np.multiply.outer(-before, gain) * np.tri(len(c_d), k=-1)
+    return float(alpha[-1]), lower, np.multiply.outer(alpha[-1] * gain, before)
+
+
+def lm_mix(active: int, gram: Array, c_d: Array, u: Array) -> tuple[float, Array]:
+    """Return ``alpha`` and ``mixed`` with M z = alpha z + mixed V, for one z with V z = ``u``."""
+    if active == 0:
+        return 1.0, np.empty(0)
+    alpha, mix = fold(gram[:active, :active], c_d[:active])
+    return alpha, u[:active] @ mix
 
 
 def lm_sample(

@@ -25,6 +25,7 @@ they exceed 1 for n <= 25, which flips the sign of paths, and 2 for n <= 9, whic
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import final
 
@@ -101,7 +102,11 @@ class DirectionVectors(Transform):
         self.gram = np.zeros((m, m))
         self.age = 0  # generations learned from: min(t, m) vectors are applied
         self.keep = 1.0 - parameters.c_c
+        self.gain = np.sqrt(parameters.c_c * (2.0 - parameters.c_c))  # times sqrt(mu_w)
+        self.keep2 = np.multiply.outer(self.keep, self.keep)
         self.projections: Array = np.zeros((parameters.recombination.lam, m))
+        self.rows = np.arange(m)
+        self.u: Array = np.zeros(m)  # V z_mean of the selection at hand
 
     @property
     def active(self) -> int:
@@ -165,19 +170,21 @@ class DirectionVectors(Transform):
 
     def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
         """Return M z_mean; its projections on the m_i are known from sampling."""
-        return self._apply(z_mean, weighted_mean(weights, order, self.projections)[: self.active])
+        self.u = weighted_mean(weights, order, self.projections)
+        alpha, mixed = kernels.lm_mix(self.active, self.gram, self.parameters.c_d, self.u)
+        d_mean = weighted_mean(mixed, self.rows, self.vectors)  # Departs from [A1:10] as ``_apply`` does
+        d_mean += alpha * z_mean
+        return d_mean
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Let every m_i fade and add the mean of the selected z, each at its own rate."""
-        c_c = self.parameters.c_c
-        gain = np.sqrt(best.mu_w * c_c * (2 - c_c))
-        u = self.keep * best.mean_of(self.projections)
-        length2 = float(np.dot(best.z_mean, best.z_mean))
-        self.gram *= self.keep[:, None]
-        self.gram *= self.keep
-        cross = np.outer(u + (length2 / 2) * gain, gain)
+        gain = math.sqrt(best.mu_w) * self.gain
+        half = self.keep * self.u
+        half += (float(np.dot(best.z_mean, best.z_mean)) / 2) * gain
+        cross = np.multiply.outer(half, gain)
+        cross += cross.T
+        self.gram *= self.keep2
         self.gram += cross
-        self.gram += cross.T
         kernels.lm_update(self.vectors, self.keep, gain, best.z_mean)  # [A1:17] [A1:18]
         self.age += 1
         if self.age % RENEW == 0:
