@@ -2,8 +2,8 @@
 
 Each worker is a fresh interpreter, not a fork: a fork copies locks that other threads (BLAS, a notebook's
 input) hold and can hang for ever, and what the standard library offers instead imports the caller's main
-script again, which runs a script without ``if __name__ == "__main__"`` twice. The price is about 0.2 s a
-worker, paid once and for each one replaced.
+script again, which runs a script without ``if __name__ == "__main__"`` twice. The price is a few
+tenths of a second a worker, paid once and for each one replaced.
 """
 
 from __future__ import annotations
