@@ -11,7 +11,7 @@ from glob import glob
 from setuptools import Extension, setup
 
 windows = sys.platform == "win32"
-flags = ["/O2", "/std:c11"] if windows else ["-O3", "-std=gnu11", "-fno-math-errno", "-pthread"]
+flags = ["/O2", "/std:c11"] if windows else ["-O3", "-std=gnu11", "-fno-math-errno", "-pthread", "-Wno-psabi"]
 
 
 def extension(name: str) -> Extension:

@@ -148,8 +148,8 @@ def test_bad_input_is_refused_with_the_remedy(options, error, words):
 
 
 def test_auto_takes_a_full_matrix_for_few_variables_and_vectors_for_many():
-    assert choose_method(100) == "ma-es"
-    assert choose_method(100_000) == "lm-ma-es"
+    assert choose_method(100) == "dd-ma-es"
+    assert choose_method(100_000) == "d-lm-ma-es"
 
 
 def test_what_does_not_fit_in_memory_is_refused_before_it_is_allocated():

@@ -6,6 +6,9 @@ from lmma.strategies import (
     ACMAES,
     CMAES,
     CSAES,
+    DDMAES,
+    DLMMAES,
+    DLRES,
     LMCMAES,
     LMMAES,
     MAES,
@@ -16,13 +19,15 @@ from lmma.strategies import (
     methods,
     strategy,
 )
-
-__version__ = "0.1.0"
+from lmma.version import __version__ as __version__
 
 __all__ = [
     "ACMAES",
     "CMAES",
     "CSAES",
+    "DDMAES",
+    "DLMMAES",
+    "DLRES",
     "LMCMAES",
     "LMMAES",
     "MAES",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
+
+import numpy as np
 
 Observer = Callable[["Progress"], None]
 
@@ -21,6 +26,10 @@ class Progress:
     sigma: float
     failures: int
     seconds: float
+    step: float = math.nan  # root mean square distance of a candidate from the mean, a coordinate
+    popsize: int = 0
+    restarts: int = 0
+    late: int = 0  # evaluations that were not waited for
 
 
 class Recorder:
@@ -58,6 +67,87 @@ class Recorder:
         """Return the record as one list for each quantity."""
         rows = [asdict(snapshot) for snapshot in self.snapshots]
         return {name: [row[name] for row in rows] for name in Progress.__dataclass_fields__}
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the record as named arrays and numbers."""
+        state: dict[str, Any] = {
+            name: np.array([getattr(snapshot, name) for snapshot in self.snapshots], dtype=np.float64)
+            for name in Progress.__dataclass_fields__
+        }
+        return state | {"kept": len(self._kept), "stride": self._stride, "seen": self._seen}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`get_state`."""
+        whole = ("evaluations", "generation", "failures", "popsize", "restarts", "late")
+        names = list(Progress.__dataclass_fields__)
+        rows = zip(*(state[name].tolist() for name in names), strict=True)
+        snapshots = [
+            Progress(**{k: int(v) if k in whole else v for k, v in zip(names, row, strict=True)})
+            for row in rows
+        ]
+        self._kept, self._last = snapshots[: int(state["kept"])], snapshots[-1] if snapshots else None
+        self._stride, self._seen = int(state["stride"]), int(state["seen"])
+
+
+class JsonLog:
+    """Writes one JSON object a line into a file, at most every ``every`` seconds, and the last one.
+
+    A new run replaces the file; a resumed one goes on with it, without what came after its checkpoint.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: float = 0.2, *, after: int | None = None) -> None:
+        self.path = os.fspath(path)
+        self.every = every
+        self._next = 0.0
+        self._last: Progress | None = None
+        self._written: Progress | None = None
+        kept = [] if after is None else _records_up_to(self.path, after)
+        self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115 (closed by close)
+        self._file.writelines(kept)
+        self._file.flush()
+        self.warning = ""
+
+    def __call__(self, progress: Progress) -> None:
+        """Write the run if it is time to."""
+        self._last = progress
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self.every
+            self._write(progress)
+
+    def close(self) -> None:
+        """Write where the run ended."""
+        if self._last is not None and self._last is not self._written:
+            self._write(self._last)
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _write(self, progress: Progress) -> None:
+        record = {k: v if math.isfinite(v) else None for k, v in asdict(progress).items()}
+        import json  # not needed by a run without a log
+
+        try:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+        except OSError as error:  # a full disk must not end the run
+            self.warning = f"log {self.path} could not be written: {error}"
+        self._written = progress
+
+
+def _records_up_to(path: str, evaluations: int) -> list[str]:
+    """Return the lines of a log up to a number of evaluations; a last line that was cut short is dropped."""
+    import json
+
+    lines = []
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        for line in file:
+            try:
+                if not json.loads(line)["evaluations"] <= evaluations:
+                    break
+            except (ValueError, KeyError, TypeError):
+                break
+            lines.append(line)
+    return lines
 
 
 class ProgressLine:
@@ -105,6 +195,8 @@ class ProgressLine:
             parts[0] += f" ({min(1.0, progress.evaluations / self.maxfevals):.0%})"
             if rate > 0:
                 parts.append(f"{max(0.0, self.maxfevals - progress.evaluations) / rate:,.0f} s to the budget")
+        if progress.restarts:
+            parts.append(f"restart {progress.restarts}")
         if progress.failures:
             parts.append(f"{progress.failures:,} failed")
         return "  ".join(parts)

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-import math
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation import Evaluator, Serial, Vectorized
-from lmma.history import Observer, Progress, ProgressLine
-from lmma.loop import run
-from lmma.stopping import Limits, Stop, describe
-from lmma.strategies import Strategy, methods, strategy_class
-from lmma.strategies.arguments import checked_x0, nearest
-from lmma.strategies.memory import available_memory
-from lmma.strategies.recombination import default_popsize
+from lmma.defaults import choose_method, default_sigma0
+from lmma.strategies import methods
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-# Up to here a full matrix needs fewer evaluations than O(log n) vectors on ill-conditioned functions.
-FULL_MATRIX_UP_TO = 1000
+    from lmma.checkpoint import Checkpoint
+    from lmma.evaluation.base import OnError
+    from lmma.restarts import Schedule
 
 
 def minimize(
     fun: Callable[..., Any],
-    x0: npt.ArrayLike,
+    x0: npt.ArrayLike | OptimizeResult,
     sigma0: float | npt.ArrayLike | None = None,
     *,
     args: tuple[Any, ...] = (),
     method: str = "auto",
+    bounds: Any = None,
+    boundary: str = "smooth",
     popsize: int | None = None,
     rng: Any = None,
     seed: int | None = None,
@@ -42,9 +37,18 @@ def minimize(
     ftarget: float | None = None,
     tolx: float = 1e-11,
     tolfun: float = 1e-11,
+    stagnation: bool = True,
+    restarts: int | str | Schedule = 0,
+    inject: npt.ArrayLike | None = None,
     vectorized: bool = False,
-    on_error: Any = "worst",
+    workers: Any = 1,
+    timeout: float | None = None,
+    quorum: float = 1.0,
+    on_error: OnError = "worst",
     callback: Callable[..., Any] | None = None,
+    checkpoint: Any = None,
+    history: bool | int = False,
+    log: Any = None,
     progress: bool = False,
     dtype: npt.DTypeLike = "float64",
     **options: Any,
@@ -55,33 +59,60 @@ def minimize(
     ----------
     fun : callable
         ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X.
-    x0 : array_like, (n,)
-        Where the search starts.
+    x0 : array_like, (n,), or OptimizeResult
+        Where the search starts. An earlier result also hands over its step size and learned transform.
     sigma0 : float or array_like, (n,), optional
         Initial step size, about a third of the distance to the optimum you expect; one number or one
-        for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``.
+        for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``, at
+        most a third of the box if there are bounds.
     args : tuple
         Further arguments of ``fun``.
     method : str
         One of :func:`lmma.methods`, or ``"auto"``, see :func:`choose_method`.
+    bounds : Bounds, list of (low, high), or [low, high], optional
+        A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate.
+    boundary : {"reflect", "smooth", "project"}
+        How the box is kept, see :mod:`lmma.bounds`.
     popsize : int, optional
         Candidates a generation.
     rng, seed : None, int, SeedSequence or Generator
         Source of randomness; the same seed gives the same run. The two names mean the same.
     maxfevals, maxiter, maxtime : optional
-        Budgets: evaluations (never exceeded), generations, seconds.
+        Budgets over all restarts: evaluations (never exceeded), generations, seconds.
     ftarget : float, optional
         Stop as soon as a generation has reached this value.
     tolx, tolfun : float
         Stop when steps in x, or the recent values of fun, vary by less; 0 switches a rule off.
+    stagnation : bool
+        Stop when half of the run has brought no progress.
+    restarts : int, str or Schedule
+        How often to start again after convergence or stagnation, each time with twice the population
+        (a number or ``"ipop"``), or with large and small ones in turn (``"bipop"``, ``"bipop:5"``).
+    inject : array_like, (n,) or (rows, n), optional
+        Points known to be good, evaluated in the first generation.
     vectorized : bool
         Whether ``fun`` takes a whole generation, one candidate a row.
-    on_error : {"worst", "raise"}
-        What an exception in ``fun`` means: the candidate ranks last, or the run ends with it.
+    workers : int, callable or Executor
+        Evaluate in that many processes (-1: one a core), through a map-like callable, or through
+        anything with ``submit``.
+    timeout : float, optional
+        Seconds after which an evaluation is given up and counts as failed.
+    quorum : float
+        Share of a generation that is waited for; later results are dropped. Below 1 a run depends on time.
+    on_error : {"worst", "raise", "resample"}
+        What a failed evaluation (an exception, NaN, infinity, a time-out) means: the candidate ranks last,
+        the run ends with it, or another candidate is drawn in its place.
     callback : callable, optional
         Called after each generation with the best x so far, or, if its only parameter is named
         ``intermediate_result``, with an ``OptimizeResult``. ``StopIteration`` or a returned True ends
         the run.
+    checkpoint : str, Path or Checkpoint, optional
+        File the run is saved in now and then. If it is there already, the run goes on from it, to the same
+        end as without the interruption; budgets may have changed.
+    history : bool or int
+        Keep a record of at most that many snapshots (True: 1000) in ``result.history``.
+    log : str or Path, optional
+        File for records of the run as JSON lines.
     progress : bool
         Show a line of progress on standard error.
     dtype : {"float64", "float32"}
@@ -94,101 +125,39 @@ def minimize(
     scipy.optimize.OptimizeResult
         ``x``, ``fun``, ``nfev``, ``nit``, ``success``, ``status``, ``message`` as SciPy has them;
         also ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned
-        metric as a LinearOperator), ``failures`` (how many evaluations failed) and ``errors`` (the first
-        few of them).
+        metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
+        ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``legs`` (the runs between
+        restarts), ``learned`` (for a warm start) and ``warnings``.
     """
-    if not callable(fun):
-        raise TypeError(f"fun must be callable, got {fun!r}")
+    # Imported here, as `import lmma` is to cost little where strategies alone are used
+    from lmma.history import JsonLog, ProgressLine, Recorder
+    from lmma.outcome import conduct, resume
+    from lmma.prepare import prepare
+
     if seed is not None:
         if rng is not None:
             raise ValueError("pass rng or seed, not both: they mean the same")
         rng = seed
-    if not isinstance(args, tuple):
-        args = (args,)
-    limits = Limits(maxfevals, maxiter, maxtime, ftarget)
-    start = checked_x0(x0, np.float64)
-    if method == "auto":
-        method = choose_method(len(start), popsize=popsize)
-    cls = strategy_class(method)
-    _suggest_for_misspelt(cls, options)
-    es = cls(
-        start, default_sigma0(start) if sigma0 is None else sigma0, popsize=popsize, rng=rng, dtype=dtype,
-        tolx=tolx, tolfun=tolfun, **options,
+    session = prepare(
+        fun, x0, sigma0, args=args, method=method, bounds=bounds, boundary=boundary, popsize=popsize, rng=rng,
+        maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun,
+        stagnation=stagnation, restarts=restarts, inject=inject, vectorized=vectorized, workers=workers,
+        timeout=timeout, quorum=quorum, on_error=on_error, dtype=dtype, options=options,
     )  # fmt: skip
-    limits.refuse_less_than_a_generation(es.popsize)
-    evaluate = (Vectorized if vectorized else Serial)(fun, args, on_error)
-
-    observers: list[Observer] = []
+    session.recorder = Recorder(1000 if history is True else history) if history else None
+    saved = _checkpoint(checkpoint)
+    resumed = saved is not None and resume(session, saved, any_key=rng is None)
+    records = None if log is None else JsonLog(log, after=session.tally.evaluations if resumed else None)
     line = ProgressLine(maxfevals) if progress else None
-    if line is not None:
-        observers.append(line)
-    if callback is not None:
-        observers.append(_calls_back(callback, es))
-    try:
-        stop = run(es, evaluate, limits, observers)
-    finally:
-        if line is not None:
-            line.close()
-    return finish(es, evaluate, stop, ftarget)
+    return conduct(session, saved=saved, log=records, line=line, callback=callback)
 
 
-def finish(es: Strategy, evaluate: Evaluator, stop: Stop, ftarget: float | None) -> OptimizeResult:
-    """Return the result of a run that ended for the reason ``stop``."""
-    result = es.result
-    result.update(describe(stop, ftarget))
-    if not math.isfinite(es.best_fun):
-        result["success"] = False
-        result["message"] += " No evaluation gave a finite value."
-    result["reason"] = stop.reason
-    result["errors"] = list(evaluate.errors)
-    return result
+def _checkpoint(given: Any) -> Checkpoint | None:
+    if given is None:
+        return None
+    from lmma.checkpoint import Checkpoint
+
+    return Checkpoint(given) if isinstance(given, str | os.PathLike) else given
 
 
-def choose_method(n: int, *, popsize: int | None = None) -> str:
-    """Return what ``method="auto"`` means for ``n`` variables on this machine.
-
-    ``"ma-es"`` up to n = 1000 if its matrix fits in half of the free memory: there its full matrix needs
-    fewer evaluations. ``"lm-ma-es"`` beyond.
-    """
-    there = available_memory()
-    needed = strategy_class("ma-es").memory(n, popsize or default_popsize(n))
-    fits = there is None or needed < there / 2
-    return "ma-es" if n <= FULL_MATRIX_UP_TO and fits else "lm-ma-es"
-
-
-def default_sigma0(x0: npt.NDArray[np.floating]) -> float:
-    """Return the step size for a user who knows none: 0.3 times the larger of 1 and the scale of x0."""
-    return 0.3 * max(1.0, math.sqrt(float(np.mean(np.square(x0)))))
-
-
-def _calls_back(callback: Callable[..., Any], es: Strategy) -> Observer:
-    """Return an observer that calls ``callback`` as SciPy would."""
-    try:
-        wants_result = list(inspect.signature(callback).parameters) == ["intermediate_result"]
-    except (TypeError, ValueError):  # a builtin without a signature
-        wants_result = False
-
-    def observe(progress: Progress) -> None:
-        if wants_result:
-            answer = callback(intermediate_result=es.result)
-        else:
-            answer = callback(es.best_x.copy())
-        if answer is True:
-            raise StopIteration
-
-    return observe
-
-
-def _suggest_for_misspelt(cls: type[Strategy], options: dict[str, Any]) -> None:
-    """Raise TypeError for an option that is near an argument of ``minimize``, naming it."""
-    known = [name for name in inspect.signature(minimize).parameters if name != "options"]
-    own = list(inspect.signature(cls.define).parameters)[2:] if hasattr(cls, "define") else []
-    for option in options:
-        if option not in own:
-            raise TypeError(
-                f"unknown option {option!r} for method {cls.name!r}{nearest(option, known + own)}; "
-                f"{cls.name} takes {', '.join(own)}"
-            )
-
-
-__all__ = ["choose_method", "default_sigma0", "finish", "methods", "minimize"]
+__all__ = ["choose_method", "default_sigma0", "methods", "minimize"]

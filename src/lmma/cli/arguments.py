@@ -99,7 +99,20 @@ def vector(text: str, n: int | None, option: str) -> Vector:
     return values
 
 
-def _read(path: Path, option: str) -> Vector:
+def bounds(text: str, n: int) -> tuple[Vector, Vector]:
+    """Return lower and upper bounds: two numbers for all variables, or a file with a row for each."""
+    path = Path(text)
+    if path.suffix.lower() in VECTOR_FILES:
+        values = _read(path, "--bounds", (n, 2))
+        return values[:, 0], values[:, 1]
+    try:
+        low, high = (float(word) for word in text.split(","))
+    except ValueError:
+        raise UsageError(f"--bounds must be LOW,HIGH, two numbers, or a file; got {text!r}") from None
+    return np.full(n, low), np.full(n, high)
+
+
+def _read(path: Path, option: str, shape: tuple[int, int] | None = None) -> Vector:
     if not path.is_file():
         raise UsageError(f"{option}: there is no file {path}")
     try:
@@ -114,6 +127,10 @@ def _read(path: Path, option: str) -> Vector:
         raise UsageError(f"{option}: {path} cannot be read as numbers: {error}") from None
     if values.size == 0:
         raise UsageError(f"{option}: {path} holds no numbers")
+    if shape is not None:
+        if values.shape != shape:
+            raise UsageError(f"{option}: {path} must hold {shape[0]} rows LOW HIGH, got shape {values.shape}")
+        return values
     if values.ndim > 1 and max(values.shape) != values.size:
         raise UsageError(f"{option}: {path} must hold one vector, got an array of shape {values.shape}")
     return values.ravel()

@@ -45,31 +45,17 @@ class Interrupts:
         if self.asked:
             raise KeyboardInterrupt
 
-    def guard(self, evaluate: Evaluator) -> Guarded:
-        """Return ``evaluate`` such that signals cut it short."""
-        return Guarded(evaluate, self)
+    def guard(self, evaluate: Evaluator, candidates: Array) -> Values:
+        """Evaluate such that signals cut it short."""
+        if self.asked:
+            raise KeyboardInterrupt
+        self._cuts_short = True
+        try:
+            return evaluate(candidates)
+        finally:
+            self._cuts_short = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         again, self.asked = self.asked, True
         if self._cuts_short or again:
             raise KeyboardInterrupt
-
-
-class Guarded(Evaluator):
-    """An evaluator that a signal may cut short."""
-
-    def __init__(self, inner: Evaluator, interrupts: Interrupts) -> None:
-        super().__init__(inner.on_error)
-        self.inner = inner
-        self.errors = inner.errors
-        self.interrupts = interrupts
-
-    def __call__(self, candidates: Array) -> Values:
-        """Return one value for each row."""
-        if self.interrupts.asked:
-            raise KeyboardInterrupt
-        self.interrupts._cuts_short = True
-        try:
-            return self.inner(candidates)
-        finally:
-            self.interrupts._cuts_short = False

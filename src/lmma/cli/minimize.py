@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from lmma.cli.target import Target, find_target
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lmma.checkpoint import Checkpoint
     from lmma.cli.arguments import Vector
     from lmma.cli.report import Outcome
     from lmma.history import Recorder
@@ -39,6 +41,7 @@ examples:
   lmma minimize rotated-ellipsoid --dim 50 --seed 1 --plot ellipsoid.png
   lmma minimize mymodule:loss --x0 0 --dim 1000 --max-evaluations 1e5 --save-x best.npy
   lmma minimize mymodule:loss --x0 best.npy --sigma0 0.01 --method lm-ma-es --set m=30
+  lmma minimize mymodule:loss --dim 50 --bounds 0,1 --workers -1 --checkpoint run.npz --log run.jsonl
   lmma minimize --command './simulate --input {{file}}' --x0 1,-2,0.5 --sigma0 0.3 --json > result.json
 """
 
@@ -82,6 +85,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the function takes a whole generation, one candidate a row, and returns as many values",
     )  # fmt: skip
 
+    add(
+        "--bounds", metavar="LOW,HIGH",
+        help="keep every variable between two numbers (inf and -inf for none), or a .npy, .txt or .csv file "
+        "with a row LOW HIGH for each variable",
+    )  # fmt: skip
+    add("--restarts", metavar="HOW", default="0",
+        help="start again after convergence: a number, ipop, bipop, or bipop:5 (default: 0)")  # fmt: skip
+
+    safety = parser.add_argument_group("how to evaluate")
+    add = safety.add_argument
+    add("--workers", metavar="N", type=int, default=1, help="evaluate in N processes; -1: one a core")
+    add("--timeout", metavar="SECONDS", type=arguments.positive, help="give up evaluations that take longer")
+    add("--quorum", metavar="SHARE", type=arguments.positive, default=1.0,
+        help="close a generation when this share has returned, such as 0.85 (default: 1)")  # fmt: skip
+    add("--on-error", choices=("worst", "raise", "resample"), default="worst",
+        help="a failed evaluation ranks last, ends the run, or is drawn anew (default: worst)")  # fmt: skip
+    add("--checkpoint", metavar="FILE",
+        help="save the run in this .npz file now and then, and go on from it if it is there")  # fmt: skip
+    add("--log", metavar="FILE", help="write records as JSON lines, for lmma plot")
+
     stop = parser.add_argument_group("when to stop")
     add = stop.add_argument
     add(
@@ -122,57 +145,79 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder]:
-    """Run the loop with all that watches it; return what came out and the record of it."""
-    import numpy as np
-
+    """Run the search with all that watches it; return what came out and the record of it."""
+    from lmma.checkpoint import Checkpoint, CheckpointError
     from lmma.cli.interrupt import Interrupts
     from lmma.cli.report import Outcome, in_options
-    from lmma.cli.watch import FittedLine, GivesUp
-    from lmma.evaluation import Serial, Vectorized
-    from lmma.history import Observer, Recorder
-    from lmma.loop import run as run_loop
-    from lmma.minimize import choose_method, default_sigma0, finish
-    from lmma.stopping import Limits
-    from lmma.strategies import strategy
+    from lmma.cli.watch import FittedLine
+    from lmma.history import JsonLog, Recorder
+    from lmma.outcome import conduct, resume
+    from lmma.prepare import prepare
 
-    # A drawn seed is small enough to be typed in again
-    seed = int(np.random.SeedSequence().generate_state(1)[0]) if args.seed is None else args.seed
-    x0 = _start(args, target, seed)
-    sigma0: Any = None if args.sigma0 is None else arguments.vector(args.sigma0, None, "--sigma0")
-    if sigma0 is None:
-        sigma0 = target.problem.sigma0 if target.problem is not None else default_sigma0(x0)
-    elif sigma0.size == 1:
-        sigma0 = float(sigma0[0])
     goal = getattr(args, "goal", None if target.problem is None else DEFAULT_TARGET)
+    log = None
     try:
-        limits = Limits(args.max_evaluations, args.max_generations, args.max_time, goal)
-        method = choose_method(len(x0), popsize=args.popsize) if args.method == "auto" else args.method
-        es = strategy(
-            method, x0, sigma0, popsize=args.popsize, rng=seed, dtype=args.dtype, tolx=args.tolx,
-            tolfun=args.tolfun, **dict(args.constants),
+        saved = None if args.checkpoint is None else Checkpoint(args.checkpoint)
+        seed = _seed(args, saved)
+        x0 = _start(args, target, seed)
+        bounds = None if args.bounds is None else arguments.bounds(args.bounds, len(x0))
+        if bounds is not None and args.x0 is None:
+            x0 = x0.clip(*bounds)
+        session = prepare(
+            target.function, x0, _sigma0(args, target), method=args.method, bounds=bounds,
+            popsize=args.popsize, rng=seed, maxfevals=args.max_evaluations, maxiter=args.max_generations,
+            maxtime=args.max_time, ftarget=goal, tolx=args.tolx, tolfun=args.tolfun,
+            vectorized=target.vectorized, dtype=args.dtype,
+            restarts=int(args.restarts) if args.restarts.isdigit() else args.restarts, workers=args.workers,
+            timeout=args.timeout, quorum=args.quorum, on_error=args.on_error, options=dict(args.constants),
         )  # fmt: skip
-        limits.refuse_less_than_a_generation(es.popsize)
-    except (ValueError, TypeError, MemoryError) as error:
+        session.recorder = recorder = Recorder()
+        resumed = False
+        if saved is not None:
+            saved.extra = {"words": args.words, "directory": os.getcwd(), "seed": seed}
+            resumed = resume(session, saved, any_key=False)
+        if args.log is not None:
+            log = JsonLog(args.log, after=session.tally.evaluations if resumed else None)
+    except CheckpointError as error:
+        raise UsageError(str(error)) from None
+    except (ValueError, TypeError, MemoryError, OSError) as error:
         raise UsageError(in_options(str(error))) from None
 
-    recorder, interrupts = Recorder(), Interrupts()
-    observers: list[Observer] = [recorder, GivesUp(), interrupts]
-    line = None if args.quiet else FittedLine(args.max_evaluations)
-    if line is not None:
-        observers.insert(0, line)
-    evaluate = (Vectorized if target.vectorized else Serial)(target.function)
+    interrupts = Interrupts()
+    session.guard = interrupts.guard
     begin = time.perf_counter()
     try:
         with interrupts:
-            stop = run_loop(es, interrupts.guard(evaluate), limits, observers, catch_interrupt=True)
+            result = conduct(
+                session, saved=saved, log=log, observers=[interrupts], catch_interrupt=True,
+                line=None if args.quiet else FittedLine(args.max_evaluations),
+            )  # fmt: skip
     except TypeError as error:  # an objective that returns no number is a mistake, not a failure
         raise UsageError(f"{target.name}: {in_options(str(error))}") from None
-    finally:
-        if line is not None:
-            line.close()
     seconds = time.perf_counter() - begin
-    result = finish(es, evaluate, stop, goal)
-    return Outcome(target.name, result, seed, es.popsize, es.sigma0, goal, seconds), recorder
+    first = session.strategy
+    return Outcome(target.name, result, seed, first.popsize, first.sigma0, goal, seconds), recorder
+
+
+def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
+    """Return the seed: as told, that of the checkpoint, or drawn, small enough to be typed in again."""
+    import numpy as np
+
+    if args.seed is not None:
+        return int(args.seed)
+    if saved is not None and saved.file.exists():
+        from lmma.checkpoint import read
+
+        return int(read(saved.file)[0]["extra"].get("seed", 0))
+    return int(np.random.SeedSequence().generate_state(1)[0])
+
+
+def _sigma0(args: argparse.Namespace, target: Target) -> Any:
+    """Return the step size: as told, that of the problem, or None for what fits the start or the box."""
+    if args.sigma0 is not None:
+        sigma0 = arguments.vector(args.sigma0, None, "--sigma0")
+        return float(sigma0[0]) if sigma0.size == 1 else sigma0
+    return target.problem.sigma0 if target.problem is not None and args.bounds is None else None
 
 
 def _start(args: argparse.Namespace, target: Target, seed: int) -> Vector:

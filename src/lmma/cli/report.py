@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmma.cli import status
-from lmma.cli.watch import PATIENCE
+from lmma.stopping import FAILING
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -31,6 +31,11 @@ OPTIONS = {
     "vectorized": "--vectorized",
     "method": "--method",
     "dtype": "--dtype",
+    "restarts": "--restarts",
+    "workers": "--workers",
+    "timeout": "--timeout",
+    "quorum": "--quorum",
+    "bounds": "--bounds",
 }
 
 
@@ -66,8 +71,8 @@ class Outcome:
 
     @property
     def gave_up(self) -> bool:
-        """Whether the objective was taken to be broken; nothing else on the command line calls back."""
-        return bool(self.result.reason == "callback")
+        """Whether the objective was taken to be broken."""
+        return bool(self.result.reason == "failures")
 
     @property
     def status(self) -> int:
@@ -84,7 +89,7 @@ class Outcome:
         if not self.gave_up:
             return in_options(self.result.message)
         if math.isfinite(self.result.fun):
-            return f"Gave up: every evaluation of the last {PATIENCE} generations failed."
+            return f"Gave up: every evaluation of the last {FAILING} generations failed."
         return f"Gave up: all {self.result.nfev:,} evaluations failed."
 
 
@@ -106,6 +111,13 @@ def as_text(outcome: Outcome, plot: Path | None = None, save_x: Path | None = No
     if result.failures:
         rows.append(("failed", f"{result.failures:,} evaluations"))
         rows += [("", f"{error.kind}: {error.message}") for error in result.errors[:1]]
+    if result.late or result.deaths:
+        rows.append(
+            ("workers", f"{result.deaths:,} died and were replaced; {result.late:,} results were late")
+        )
+    if len(result.legs) > 1:
+        rows.append(("restarts", "; ".join(f"{leg.best_fun:.4g} of {leg.popsize}" for leg in result.legs)))
+    rows += [("warning", text) for text in result.warnings]
     rows += [(what, str(path)) for what, path in (("plot", plot), ("x saved", save_x)) if path is not None]
     indent = "\n" + " " * 15
     return "\n".join(
@@ -126,8 +138,8 @@ def as_json(outcome: Outcome) -> str:
         "method": result.method,
         "n": outcome.n,
         "fun": result.fun,
-        "success": bool(result.success) and not outcome.gave_up,
-        "reason": "failures" if outcome.gave_up else result.reason,
+        "success": bool(result.success),
+        "reason": result.reason,
         "message": outcome.message,
         "exit_status": outcome.status,
         "target": outcome.goal,
@@ -139,8 +151,16 @@ def as_json(outcome: Outcome) -> str:
         "sigma0": outcome.sigma0,
         "sigma": result.sigma,
         "failures": result.failures,
+        "failed": dict(result.failed),
+        "late": result.late,
+        "deaths": result.deaths,
+        "legs": [_finite(asdict(leg)) for leg in result.legs],
+        "warnings": result.warnings,
         "errors": [asdict(error) for error in result.errors],
         "x": [float(value) for value in result.x],
     }
-    fields = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in fields.items()}
-    return json.dumps(fields, allow_nan=False)
+    return json.dumps(_finite(fields), allow_nan=False)
+
+
+def _finite(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in fields.items()}

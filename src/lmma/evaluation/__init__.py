@@ -1,6 +1,7 @@
 """How candidates become values."""
 
-from lmma.evaluation.base import Evaluator, Failure
+from lmma.evaluation.base import EvaluationError, Evaluator, Failure
+from lmma.evaluation.choose import evaluator
 from lmma.evaluation.local import Serial, Vectorized
 
-__all__ = ["Evaluator", "Failure", "Serial", "Vectorized"]
+__all__ = ["EvaluationError", "Evaluator", "Failure", "Serial", "Vectorized", "evaluator"]

@@ -6,8 +6,16 @@ from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 
-from lmma.evaluation.base import Array, Evaluator, OnError, Values, as_number
+from lmma.evaluation.base import (
+    Array,
+    Evaluator,
+    OnError,
+    Values,
+    as_number,
+    as_numbers,
+)
 
 
 @final
@@ -20,6 +28,13 @@ class Serial(Evaluator):
         super().__init__(on_error)
         self.fun = fun
         self.args = args
+        self._buffer: Array | None = None
+
+    def buffer(self, rows: int, n: int, dtype: npt.DTypeLike) -> Array | None:
+        """Return the same array for every generation: ``fun`` is given copies of its rows."""
+        if self._buffer is None or self._buffer.shape != (rows, n) or self._buffer.dtype != dtype:
+            self._buffer = np.empty((rows, n), dtype=dtype)
+        return self._buffer
 
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
@@ -28,11 +43,13 @@ class Serial(Evaluator):
     def _value(self, x: Array) -> float:
         try:
             value = self.fun(x.copy(), *self.args)  # a copy: fun may keep or alter what it is given
+            number = as_number(value)
         except Exception as error:
+            self.refuse_mistake(type(error).__name__, str(error))
             return self.failed(error)
-        number = as_number(value)
-        if number != number:
-            self.note("nan", "fun returned NaN")
+        self.answered = True
+        if number - number != 0.0:  # NaN or infinite
+            return float(self.finite(np.array([number]))[0])
         return number
 
 
@@ -50,16 +67,11 @@ class Vectorized(Evaluator):
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
         try:
-            raw = np.asarray(self.fun(candidates, *self.args))
+            values = as_numbers(self.fun(candidates, *self.args), len(candidates))
         except Exception as error:
-            return np.full(len(candidates), self.failed(error))
-        if raw.dtype.kind not in "fiub" or raw.shape != (len(candidates),):
-            raise TypeError(
-                f"fun with vectorized=True must return {len(candidates)} real numbers, shape "
-                f"({len(candidates)},), for rows of shape {candidates.shape}; got dtype {raw.dtype}, "
-                f"shape {raw.shape}"
-            )
-        values = raw.astype(np.float64)
-        if np.isnan(values).any():
-            self.note("nan", "fun returned NaN")
-        return values
+            self.refuse_mistake(type(error).__name__, str(error))
+            nothing = np.full(len(candidates), self.failed(error))
+            self.failures[type(error).__name__] += len(candidates) - 1  # one is counted already
+            return nothing
+        self.answered = True
+        return self.finite(values)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 
-from lmma.kernels import twin
 from lmma.kernels.twin import Key, fold
 
 __all__ = ["Key", "backend", "fold", "lm_sample", "lm_update", "normals", "recombine"]
@@ -24,10 +23,4 @@ try:
 except ImportError:
     if _choice == "compiled":
         raise
-    from lmma.kernels.twin import (  # type: ignore[assignment]
-        backend,
-        lm_sample,
-        lm_update,
-        normals,
-        recombine,
-    )
+    from lmma.kernels.twin import backend, lm_sample, lm_update, normals, recombine

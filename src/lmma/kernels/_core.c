@@ -35,7 +35,7 @@ static ptrdiff_t row_stride(const Py_buffer *view) { return view->strides[0] / v
 static int is_single(const Py_buffer *view) { return view->format[0] == 'f'; }
 
 /* The array `object` with `ndim` dimensions, each row without gaps, of one of the number types in `types`
-   (d: float64, f: float32, q: intp); NULL and an exception otherwise. */
+   (d: float64, f: float32, q: intp, L and I: unsigned, of 64 and 32 bits); NULL and an exception otherwise. */
 static Py_buffer *array(Views *views, PyObject *object, const char *name, int ndim, const char *types,
                         int writable) {
     Py_buffer *view = &views->view[views->count];
@@ -44,6 +44,7 @@ static Py_buffer *array(Views *views, PyObject *object, const char *name, int nd
     views->count++;
     char type = view->format && view->format[1] == 0 ? view->format[0] : '?';
     if (type == 'l' && view->itemsize == (Py_ssize_t)sizeof(ptrdiff_t)) type = 'q';
+    if (type == 'Q' || (type == 'L' && view->itemsize == 8)) type = 'L';
     if (type == '?' || !strchr(types, type) || (type == 'q' && view->itemsize != sizeof(ptrdiff_t))) {
         PyErr_Format(PyExc_TypeError, "%s: number type %s is not among %s", name, view->format, types);
         return NULL;
@@ -103,7 +104,7 @@ static int set_stream(Sample *job, PyObject *const *args, const Py_buffer *rows)
     job->h = (job->n + 2 * lanes - 1) / (2 * lanes) * lanes;
     job->units = smaller(UNITS, (job->h + PAIRS - 1) / PAIRS);
     const uint64_t blocks = 2 * (uint64_t)(job->h / lanes); /* of the counter, for a candidate */
-    if (blocks && job->first + (uint64_t)job->rows > UINT64_MAX / blocks - 1) {
+    if (blocks && job->first >= UINT64_MAX / blocks - (uint64_t)job->rows) {
         PyErr_Format(PyExc_ValueError, "first=%llu lies beyond the last candidate of a generation",
                      (unsigned long long)job->first);
         return -1;
@@ -211,7 +212,7 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
         PyErr_SetString(PyExc_ValueError, "projections must be contiguous");
         goto fail;
     }
-    if (PyFloat_Check(args[9])) {
+    if (PyFloat_Check(args[9]) || PyLong_Check(args[9])) {
         job.step = PyFloat_AsDouble(args[9]);
     } else {
         if (!(other = array_like(&views, args[9], "step", 1, out, 0)) ||
@@ -309,16 +310,38 @@ static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t cou
     return finish(&views, status);
 }
 
+/* pairs(words, out): the normal numbers made from words[0] (radii) and words[1] (angles). */
+static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Py_buffer *words, *out;
+    (void)self;
+    if (expect("pairs", count, 2)) return NULL;
+    if (!(out = array(&views, args[1], "out", 2, "df", 1)) ||
+        !(words = array(&views, args[0], "words", 2, is_single(out) ? "I" : "L", 0)) ||
+        !has_shape(words, "words", 2, columns(out)) || !has_shape(out, "out", 2, columns(out))) {
+        release(&views);
+        return NULL;
+    }
+    if (columns(out) % 8) {
+        PyErr_SetString(PyExc_ValueError, "pairs takes a multiple of eight columns");
+        release(&views);
+        return NULL;
+    }
+    const char *in = words->buf;
+    char *made = out->buf;
+    chosen->kernels[is_single(out)]->pairs(in, in + words->strides[0], columns(out), made,
+                                           made + out->strides[0]);
+    return finish(&views, 0);
+}
+
 /* instructions([name]): the set in use, after switching to the named one if given and present. */
 static PyObject *instructions(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
     if (count > 1 && expect("instructions", count, 1)) return NULL;
     if (count) {
-        const Instructions *wanted = NULL;
-        const char *names[2] = {"portable", "avx2"};
-        for (int i = 0; i < 2; i++)
-            if (PyUnicode_Check(args[0]) && PyUnicode_CompareWithASCIIString(args[0], names[i]) == 0)
-                wanted = present(names[i]);
+        const char *name = PyUnicode_AsUTF8AndSize(args[0], NULL);
+        if (!name) return NULL;
+        const Instructions *wanted = present(name);
         if (!wanted) {
             PyErr_SetString(PyExc_ValueError, "no such instruction set on this machine");
             return NULL;
@@ -333,6 +356,7 @@ static PyMethodDef methods[] = {
     {"lm_sample", (PyCFunction)(void (*)(void))lm_sample, METH_FASTCALL, NULL},
     {"recombine", (PyCFunction)(void (*)(void))recombine, METH_FASTCALL, NULL},
     {"lm_update", (PyCFunction)(void (*)(void))lm_update, METH_FASTCALL, NULL},
+    {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, NULL},
     {"instructions", (PyCFunction)(void (*)(void))instructions, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

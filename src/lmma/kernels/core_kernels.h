@@ -30,7 +30,13 @@
 #define PREFETCH(p, write) ((void)0)
 #endif
 
-#if defined(__GNUC__) && defined(__x86_64__)
+#if defined(__GNUC__) && !defined(LMMA_NO_VECTORS)
+#define HAVE_VECTORS 1
+#else
+#define HAVE_VECTORS 0
+#endif
+
+#if HAVE_VECTORS && defined(__x86_64__)
 #define HAVE_AVX2 1
 #include <immintrin.h>
 #else
@@ -80,6 +86,7 @@ typedef struct {
     Work normals, project, mix, recombine, update;
     void (*fold)(Sample *job, const double *gram, ptrdiff_t stride, const double *c_d,
                  const double *projections, double *chain);
+    void (*pairs)(const void *radii, const void *angles, ptrdiff_t count, void *low, void *high);
 } Kernels;
 
 INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }

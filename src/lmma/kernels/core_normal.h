@@ -8,7 +8,7 @@
 
 #define PAIR_LANES (SINGLE ? 8 : 4) /* granularity of half rows: part of the meaning, same on all machines */
 
-#if defined(__GNUC__)
+#if HAVE_VECTORS
 #define LANES PAIR_LANES
 typedef REAL NAME(Vec) __attribute__((vector_size(32)));
 typedef WORD NAME(Bits) __attribute__((vector_size(32)));
@@ -101,20 +101,23 @@ INLINE Vec NAME(radius)(Bits word) {
     return SQRT(NAME(minus_two_log)((AS_NUMBER(word >> 1) + (REAL)0.5) * (REAL)4.656612873077393e-10)); /* 2^-31 */
 }
 
-/* ... and the two normal numbers from the radius and another word: 23 bits of angle and two signs. */
-INLINE void NAME(rotate)(Vec r, Bits angle, Vec *cosine, Vec *sine) {
-    Vec phi = AS_REAL((angle >> 9) | 0x3F800000u) - (REAL)1; /* sin x and cos x, x = phi pi/4 */
-    Vec y = phi * phi;
-    Vec s = FMA(y, SPREAD(-3.595045229023906e-05f), SPREAD(0.0024900010243791514f));
-    s = FMA(y, s, SPREAD(-0.08074543252947121f));
-    s = FMA(y, s, SPREAD(0.7853981608542188f)) * phi;
-    Vec c = FMA(y, SPREAD(3.52981134114212e-06f), SPREAD(-0.0003259386143583289f));
-    c = FMA(y, c, SPREAD(0.015854325246207668f));
-    c = FMA(y, c, SPREAD(-0.30842513516184394f));
+/* ... and the two normal numbers from the radius and another word: its lowest bit is their common sign, the
+   upper ones are x in [-1/2, 1/2), the angle in units of 180 degrees. sin and cos of half the angle are
+   minimax series in x^2; doubling the angle is well conditioned. */
+INLINE void NAME(rotate)(Vec r, Bits word, Vec *cosine, Vec *sine) {
+    Vec x = AS_REAL((word >> 9) | 0x3F800000u) - (REAL)1.5;
+    Vec y = x * x;
+    Vec s = FMA(y, SPREAD(-0.0046016578931506f), SPREAD(0.07968003278013285f));
+    s = FMA(y, s, SPREAD(-0.6459634602357697f));
+    s = FMA(y, s, SPREAD(1.5707963217084375f)) * x;
+    Vec c = FMA(y, SPREAD(0.0009036317033323827f), SPREAD(-0.02086007131893305f));
+    c = FMA(y, c, SPREAD(0.2536692039393227f));
+    c = FMA(y, c, SPREAD(-1.2337005406473758f));
     c = FMA(y, c, SPREAD(1.0f));
     Vec twice = s + s;
-    *cosine = AS_REAL(AS_BITS(r * FMA(-twice, s, SPREAD(1.0f))) ^ (angle << 31));
-    *sine = AS_REAL(AS_BITS(r * (twice * c)) ^ ((angle >> 1) << 31));
+    r = AS_REAL(AS_BITS(r) | (word << 31));
+    *cosine = r * FMA(-twice, s, SPREAD(1.0f));
+    *sine = r * (twice * c);
 }
 #else
 /* -2 ln u for u in (0, 1]: u = 2^k (1 + f) with 1 + f in [1/sqrt 2, sqrt 2), and with s = f / (2 + f)
@@ -141,45 +144,35 @@ INLINE Vec NAME(radius)(Bits word) {
     return SQRT(NAME(minus_two_log)(2.0 - AS_REAL((word >> 12) | UINT64_C(0x3FF0000000000000))));
 }
 
-/* ... and the two normal numbers from the radius and another word: 52 bits of angle and two signs. */
-INLINE void NAME(rotate)(Vec r, Bits angle, Vec *cosine, Vec *sine) {
-    const WORD one = UINT64_C(0x3FF0000000000000);
-    Vec phi = AS_REAL((angle >> 12) | one) - 1.0; /* sin x and cos x, x = phi pi/4, as minimax series */
-    Vec y = phi * phi;
-    Vec s = FMA(y, SPREAD(6.877100654849405e-12), SPREAD(-1.7571492936571936e-09));
-    Vec c = FMA(y, SPREAD(1.1365481651523558e-10), SPREAD(-2.460950746743417e-08));
-    s = FMA(y, s, SPREAD(3.133616216629112e-07));
-    c = FMA(y, c, SPREAD(3.5908591802703792e-06));
-    s = FMA(y, s, SPREAD(-3.6576204158456224e-05));
-    c = FMA(y, c, SPREAD(-0.00032599188648375807));
-    s = FMA(y, s, SPREAD(0.0024903945701887364));
-    c = FMA(y, c, SPREAD(0.015854344243741596));
-    s = FMA(y, s, SPREAD(-0.08074551218828054));
-    c = FMA(y, c, SPREAD(-0.30842513753403783));
-    s = FMA(y, s, SPREAD(0.7853981633974483)) * phi;
+/* ... and the two normal numbers from the radius and another word: its lowest bit is their common sign, the
+   upper ones are x in [-1/2, 1/2), the angle in units of 180 degrees. sin and cos of half the angle are
+   minimax series in x^2; doubling the angle is well conditioned. */
+INLINE void NAME(rotate)(Vec r, Bits word, Vec *cosine, Vec *sine) {
+    Vec x = AS_REAL((word >> 12) | UINT64_C(0x3FF0000000000000)) - 1.5;
+    Vec y = x * x;
+    Vec s = FMA(y, SPREAD(5.633720856452633e-08), SPREAD(-3.5986417534099325e-06));
+    Vec c = FMA(y, SPREAD(4.6553012844640495e-07), SPREAD(-2.520013564665259e-05));
+    s = FMA(y, s, SPREAD(0.00016044115029141055));
+    c = FMA(y, c, SPREAD(0.0009192599501492171));
+    s = FMA(y, s, SPREAD(-0.004681754132282397));
+    c = FMA(y, c, SPREAD(-0.020863480734960516));
+    s = FMA(y, s, SPREAD(0.07969262624603957));
+    c = FMA(y, c, SPREAD(0.25366950789986553));
+    s = FMA(y, s, SPREAD(-0.6459640975062443));
+    c = FMA(y, c, SPREAD(-1.2337005501361513));
+    s = FMA(y, s, SPREAD(1.5707963267948966)) * x;
     c = FMA(y, c, SPREAD(1.0));
     Vec twice = s + s;
-    *cosine = AS_REAL(AS_BITS(r * FMA(-twice, s, SPREAD(1.0))) ^ (angle << 63));
-    *sine = AS_REAL(AS_BITS(r * (twice * c)) ^ ((angle >> 1) << 63));
+    r = AS_REAL(AS_BITS(r) | (word << 63));
+    *cosine = r * FMA(-twice, s, SPREAD(1.0));
+    *sine = r * (twice * c);
 }
 #endif
 
-/* Coordinates [start, start + count) of one candidate go to `low`, [h + start, h + start + count) to `high`,
-   and if `copy` is given also to copy[0 ...] and copy[h ...]. Meanwhile ahead[0 ...] and ahead[gap ...]
-   come into the cache. */
-INLINE void NAME(draw_to)(const Stream *stream, uint64_t candidate, ptrdiff_t h, ptrdiff_t start,
-                          ptrdiff_t count, uint64_t *words, REAL *low, REAL *high, REAL *copy,
-                          const REAL *ahead, ptrdiff_t gap, const int copied) {
-    const ptrdiff_t half = h / PAIR_LANES, blocks = count / PAIR_LANES; /* blocks of four 64-bit words */
-    const uint64_t first = candidate * 2 * (uint64_t)half;
-    const WORD *radii = (const WORD *)words, *angles = (const WORD *)(words + 4 * blocks);
-    if (blocks == half) { /* the whole candidate: its radii and angles follow one another */
-        FILL(stream, first, 2 * blocks, words);
-    } else {
-        const uint64_t offset = (uint64_t)(start / PAIR_LANES);
-        FILL(stream, first + offset, blocks, words);
-        FILL(stream, first + (uint64_t)half + offset, blocks, words + 4 * blocks);
-    }
+/* Normal numbers for `count` pairs of words go to `low` and `high`, and if `copied` also to copy[0 ...] and
+   copy[h ...]. Meanwhile ahead[0 ...] and ahead[gap ...] come into the cache. */
+INLINE void NAME(convert)(const WORD *radii, const WORD *angles, ptrdiff_t count, REAL *low, REAL *high,
+                          const int copied, REAL *copy, ptrdiff_t h, const REAL *ahead, ptrdiff_t gap) {
     for (ptrdiff_t i = 0; i < count; i += LANES) { /* two loops: shorter chains, so more of them in flight */
         NAME(store)(low + i, NAME(radius)(NAME(load_bits)(radii + i)));
         if (copied) {
@@ -201,13 +194,30 @@ INLINE void NAME(draw_to)(const Stream *stream, uint64_t candidate, ptrdiff_t h,
     }
 }
 
+/* Coordinates [start, start + count) of one candidate go to `low`, [h + start, h + start + count) to `high`,
+   and both to `copy` if it is given; `ahead` as above. */
 static void NAME(draw)(const Stream *stream, uint64_t candidate, ptrdiff_t h, ptrdiff_t start,
                        ptrdiff_t count, uint64_t *words, REAL *low, REAL *high, REAL *copy,
                        const REAL *ahead) {
+    const ptrdiff_t half = h / PAIR_LANES, blocks = count / PAIR_LANES; /* blocks of four 64-bit words */
+    const uint64_t first = candidate * 2 * (uint64_t)half;
+    const WORD *radii = (const WORD *)words, *angles = (const WORD *)(words + 4 * blocks);
     const ptrdiff_t gap = ahead ? h : 0;
+    if (blocks == half) { /* the whole candidate: its radii and angles follow one another */
+        FILL(stream, first, 2 * blocks, words);
+    } else {
+        const uint64_t offset = (uint64_t)(start / PAIR_LANES);
+        FILL(stream, first + offset, blocks, words);
+        FILL(stream, first + (uint64_t)half + offset, blocks, words + 4 * blocks);
+    }
     if (!ahead) ahead = low;
     if (copy)
-        NAME(draw_to)(stream, candidate, h, start, count, words, low, high, copy, ahead, gap, 1);
+        NAME(convert)(radii, angles, count, low, high, 1, copy, h, ahead, gap);
     else
-        NAME(draw_to)(stream, candidate, h, start, count, words, low, high, NULL, ahead, gap, 0);
+        NAME(convert)(radii, angles, count, low, high, 0, NULL, h, ahead, gap);
+}
+
+/* The bare transformation, for tests of its accuracy. */
+static void NAME(pairs)(const void *radii, const void *angles, ptrdiff_t count, void *low, void *high) {
+    NAME(convert)(radii, angles, count, low, high, 0, NULL, 0, low, 0);
 }

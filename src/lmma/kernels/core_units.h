@@ -235,7 +235,7 @@ static void NAME(update_unit)(const void *shared, ptrdiff_t unit, char *scratch)
 
 static const Kernels NAME(kernels) = {
     NAME(normals_unit), NAME(project_unit), NAME(mix_unit), NAME(recombine_unit), NAME(update_unit),
-    NAME(fold),
+    NAME(fold),         NAME(pairs),
 };
 
 #undef PAIR_LANES

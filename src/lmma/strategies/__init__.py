@@ -11,12 +11,17 @@ from lmma.strategies.acma import ACMAES
 from lmma.strategies.lmcma import LMCMAES
 from lmma.strategies.vdcma import VDCMAES
 from lmma.strategies.sepcma import SepCMAES
+from lmma.strategies.dlmma import DLMMAES
+from lmma.strategies.ddma import DDMAES, DLRES
 from lmma.strategies.registry import methods, register, strategy, strategy_class
 
 __all__ = [
     "ACMAES",
     "CMAES",
     "CSAES",
+    "DDMAES",
+    "DLMMAES",
+    "DLRES",
     "LMCMAES",
     "LMMAES",
     "MAES",

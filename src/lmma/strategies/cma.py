@@ -108,6 +108,10 @@ class Covariance(Transform):
         """Return the same, as the root is symmetric."""
         return d @ self.root
 
+    def solve(self, d: Array) -> Array:
+        """Return z with M z = d."""
+        return np.linalg.solve(self.root, d)
+
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move C towards the path p_c and the selected steps."""
         c_1, c_mu = self.parameters.c_1, self.parameters.c_mu

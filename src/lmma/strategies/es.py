@@ -90,6 +90,17 @@ class Transform(ABC):
     def apply_transposed(self, d: Array) -> Array:
         """Return the transpose of M times each row of ``d``."""
 
+    def solve(self, d: Array) -> Array:
+        """Return z with M z = d for one vector ``d``; by least squares unless a transform knows better."""
+        from scipy.sparse.linalg import LinearOperator, lsqr
+
+        n = len(d)
+        operator = LinearOperator((n, n), matvec=self.apply, rmatvec=self.apply_transposed, dtype=d.dtype)
+        return np.asarray(lsqr(operator, d, atol=1e-10, btol=1e-10)[0], dtype=d.dtype)
+
+    def replaced(self, rows: Indices, z: Array) -> None:  # noqa: B027 (most keep nothing of a sample)
+        """Take note that the candidates at ``rows`` of the last sample were made from ``z`` after all."""
+
     def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
         """Return the weighted mean of the selected d, which is M z_mean as M is linear."""
         return self.apply(z_mean)
@@ -131,6 +142,7 @@ class ES(Strategy):
         self.transform = self._make_transform()  # [A1:2]
         self.z = np.empty((self.popsize, self.n), dtype=self.dtype)
         self.d = np.empty_like(self.z) if self.transform.keeps_directions else None
+        self._injected: list[Array] = []  # points that wait for the next ask()
 
     def _make_source(self) -> Source:
         return Source(self.key)
@@ -146,6 +158,60 @@ class ES(Strategy):
         self.transform.sample(  # [A1:4]
             self.source, self.generation, self.mean, self._scaled_sigma(), self.z, d, out
         )
+
+    def ask(self, out: Array | None = None) -> Array:
+        """Return the candidates of this generation; injected points take the place of its last rows."""
+        out = super().ask(out)
+        points, self._injected = self._injected[: self.popsize], self._injected[self.popsize :]
+        for row, x in enumerate(points, start=self.popsize - len(points)):
+            z = self.transform.solve((x - self.mean) / self._scaled_sigma())
+            length = float(np.linalg.norm(z))
+            longest = math.sqrt(self.n) + 2 * self.n / (self.n + 2)
+            if length > longest:  # Hansen 2011: evaluated where it is, learned from as a step of usual length
+                z *= longest / length
+            self._replace(np.array([row]), z[np.newaxis])
+            out[row] = x
+        return out
+
+    def inject(self, points: npt.ArrayLike) -> None:
+        """Have ``points``, one or one a row, evaluated among the next candidates.
+
+        A good one pulls the search towards it. Far ones are learned from as if they were at the edge of
+        what the search would have tried itself, so that they cannot throw it off (Hansen 2011, Injecting
+        external solutions into CMA-ES).
+        """
+        rows = np.atleast_2d(np.asarray(points, dtype=self.dtype))
+        if rows.ndim != 2 or rows.shape[1] != self.n or not np.all(np.isfinite(rows)):
+            raise ValueError(
+                f"points must be finite and have shape ({self.n},) or (rows, {self.n}), "
+                f"got shape {np.shape(points)}"
+            )
+        self._injected += [row.copy() for row in rows]
+
+    def resample(self, rows: npt.ArrayLike, attempt: int = 1) -> None:
+        """Draw the candidates at ``rows`` of the last :meth:`ask` anew, in place.
+
+        ``attempt`` counts how often that has been done: like all candidates, the new ones are a pure
+        function of (seed, generation, number), numbered on from those of the generation.
+        """
+        rows = np.asarray(rows, dtype=np.intp)
+        if attempt < 1:
+            raise ValueError(f"attempt counts from 1, got {attempt}")
+        z = np.empty((len(rows), self.n), dtype=self.dtype)
+        for row, numbers in zip(rows.tolist(), z, strict=True):
+            self.source.draw(self.generation, attempt * self.popsize + row, numbers[np.newaxis])
+        self._replace(rows, z)
+
+    def _replace(self, rows: Indices, z: Array) -> None:
+        """Make the candidates at ``rows`` those of ``z``."""
+        if self._asked is None:
+            raise ValueError("there are no candidates to draw again: call ask() first")
+        d = self.transform.apply(z)
+        self.z[rows] = z
+        if self.d is not None:
+            self.d[rows] = d
+        self._asked[rows] = self.mean + self._scaled_sigma() * d
+        self.transform.replaced(rows, z)
 
     def _update(self, order: Indices, values: Array) -> None:
         best = self._select(order, values)

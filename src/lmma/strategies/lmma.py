@@ -144,6 +144,21 @@ class DirectionVectors(Transform):
         vectors = self.vectors[: self.active]
         return alpha * d + ((d @ vectors.T) @ mix.T).astype(d.dtype) @ vectors
 
+    def solve(self, d: Array) -> Array:
+        """Return z with M z = d, through an m by m system (M is alpha I plus a product of rank m)."""
+        if self.active == 0:
+            return d.copy()
+        alpha, mix = self._fold()
+        vectors = self.vectors[: self.active]
+        small = alpha * np.eye(self.active) + mix.T @ (vectors @ vectors.T)
+        inner = np.linalg.solve(small, mix.T @ (vectors @ d))
+        z: Array = ((d - inner @ vectors) / alpha).astype(d.dtype)
+        return z
+
+    def replaced(self, rows: Indices, z: Array) -> None:
+        """Project the new z on the direction vectors."""
+        self.projections[rows] = z @ self.vectors.T
+
     def _fold(self) -> tuple[float, Array]:
         k = self.active
         return kernels.fold(self.gram[:k, :k], self.parameters.c_d[:k])

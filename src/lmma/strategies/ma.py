@@ -86,6 +86,10 @@ class FullMatrix(Transform):
         """Return the transpose of M times d."""
         return d @ self.matrix
 
+    def solve(self, d: Array) -> Array:
+        """Return z with M z = d."""
+        return np.linalg.solve(self.matrix, d)
+
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move M towards the path and the selected steps."""
         if self.parameters.update == "additive":

@@ -1,0 +1,182 @@
+"""Images to attack: MNIST from idx files, and scikit-learn's bundled digits where nothing else is
+there.
+
+MNIST is looked for in the folder the caller names, else in `cache_folder()`; only on request
+(``download=True``) it is fetched by scikit-learn's OpenML loader and kept in the cache as idx
+files.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Dataset", "cache_folder", "load_digits", "load_mnist", "read_idx", "write_idx"]
+
+Bytes = NDArray[np.uint8]
+
+_FILES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Images and labels, split into training and test part.
+
+    Attributes
+    ----------
+    name : str
+    X_train, X_test : (images, pixels) uint8
+    y_train, y_test : (images,) int64
+    shape : tuple of int
+        Height and width of an image.
+    high : float
+        Brightest valid value; the darkest is 0.
+    """
+
+    name: str
+    X_train: Bytes
+    y_train: NDArray[np.int64]
+    X_test: Bytes
+    y_test: NDArray[np.int64]
+    shape: tuple[int, int]
+    high: float
+
+
+def cache_folder() -> Path:
+    """Return where downloaded data is kept: ``$LMMA_DATA``, or lmma's folder in the user's cache."""
+    if "LMMA_DATA" in os.environ:
+        return Path(os.environ["LMMA_DATA"])
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "lmma"
+
+
+def load_digits() -> Dataset:
+    """Return the 1,797 digits of 8 x 8 pixels (0 to 16) that come with scikit-learn.
+
+    Two of three images train, every third is for testing; the rule is fixed, so the split is too.
+    """
+    from sklearn.datasets import load_digits as bundled
+
+    digits: Any = bundled()
+    X, y = digits.data.astype(np.uint8), digits.target.astype(np.int64)
+    test = np.arange(len(X)) % 3 == 2
+    return Dataset("digits", X[~test], y[~test], X[test], y[test], (8, 8), 16.0)
+
+
+def load_mnist(folder: str | os.PathLike[str] | None = None, *, download: bool = False) -> Dataset:
+    """Return MNIST from the four idx files in `folder`, or from the cache.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Holds ``train-images-idx3-ubyte`` and its three companions, plain or with ``.gz``. Default:
+        `cache_folder()` / "mnist".
+    download : bool
+        Whether to fetch MNIST from OpenML into the cache if it is not there. Only without `folder`.
+    """
+    place = Path(folder) if folder is not None else cache_folder() / "mnist"
+    if folder is not None and not place.is_dir():
+        raise FileNotFoundError(f"data folder {place} does not exist")
+    if folder is None and download and not _complete(place):
+        _download(place)
+    parts: dict[str, tuple[Bytes, NDArray[np.int64]]] = {}
+    shapes = set()
+    for part, (image_file, label_file) in _FILES.items():
+        images, labels = read_idx(_find(place, image_file)), read_idx(_find(place, label_file))
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels) or not len(images):
+            raise ValueError(
+                f"{place}: {image_file} holds an array of shape {images.shape} and {label_file} one of"
+                f" shape {labels.shape}; they do not belong together"
+            )
+        shapes.add(images.shape[1:])
+        parts[part] = images.reshape(len(images), -1), labels.astype(np.int64)
+    if len(shapes) != 1:
+        raise ValueError(f"{place}: training and test images differ in size: {sorted(shapes)}")
+    height, width = shapes.pop()
+    return Dataset("mnist", *parts["train"], *parts["test"], (height, width), 255.0)
+
+
+def read_idx(path: str | os.PathLike[str]) -> Bytes:
+    """Return the array of unsigned bytes in an idx file, plain or compressed by gzip.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged; the message says how.
+    """
+    path = Path(path)
+    content = path.read_bytes()
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{path} is damaged: {error}; fetch it again") from None
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] != 8 or not 1 <= content[3] <= 4:
+        raise ValueError(f"{path} is not an idx file of unsigned bytes: it starts with {content[:4]!r}")
+    start = 4 + 4 * content[3]
+    if len(content) < start:
+        raise ValueError(f"{path} is damaged: it ends within its header; fetch it again")
+    shape = struct.unpack(f">{content[3]}I", content[4:start])
+    if math.prod(shape) != len(content) - start:
+        raise ValueError(
+            f"{path} is damaged: its header promises {math.prod(shape)} bytes of shape {shape}, but"
+            f" {len(content) - start} follow; fetch it again"
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def write_idx(path: str | os.PathLike[str], array: Bytes) -> None:
+    """Write unsigned bytes as an idx file, compressed if the name ends with ``.gz``."""
+    header = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+    content = header + np.ascontiguousarray(array, np.uint8).tobytes()
+    path = Path(path)
+    if path.suffix == ".gz":
+        content = gzip.compress(content, 6, mtime=0)
+    unfinished = path.with_name(path.name + ".part")  # a file under its final name is whole
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
+def _candidates(folder: Path, name: str) -> list[Path]:
+    dotted = name.replace("-idx", ".idx")  # some archives unpack to this spelling
+    return [folder / (n + end) for n in (name, dotted) for end in ("", ".gz")]
+
+
+def _complete(folder: Path) -> bool:
+    names = [name for pair in _FILES.values() for name in pair]
+    return all(any(p.is_file() for p in _candidates(folder, name)) for name in names)
+
+
+def _find(folder: Path, name: str) -> Path:
+    for path in _candidates(folder, name):
+        if path.is_file():
+            return path
+    raise FileNotFoundError(
+        f"{folder} holds neither {name} nor {name}.gz: name the folder with the four MNIST files, or"
+        " allow the download from OpenML"
+    )
+
+
+def _download(place: Path) -> None:
+    from sklearn.datasets import fetch_openml
+
+    fetched: Any = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff")
+    X = fetched.data.astype(np.uint8).reshape(-1, 28, 28)
+    y = fetched.target.astype(np.uint8)
+    place.mkdir(parents=True, exist_ok=True)
+    cut = 60_000  # OpenML keeps the original order: training images first
+    for part, slice_ in (("train", slice(0, cut)), ("test", slice(cut, None))):
+        image_file, label_file = _FILES[part]
+        write_idx(place / f"{image_file}.gz", X[slice_])
+        write_idx(place / f"{label_file}.gz", y[slice_])

@@ -1,0 +1,232 @@
+"""The whole attack as one piece of work: data, forest, campaigns, figures, table and page.
+
+This is what ``lmma attack`` runs. Everything lands in one folder; run again with the same settings, it
+goes on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import page
+from .campaign import campaign
+from .data import Dataset, load_digits, load_mnist
+from .forest import CompiledForest, compile_forest
+from .model_file import load_forest, save_forest
+from .records import Record, RecordStore, fingerprint
+from .summary import Pairing, Summary, confirmed, pair, summarise
+from .training import train_forest
+
+__all__ = ["Outcome", "Settings", "run_attack"]
+
+# (what is going on, done, of how many, a word more)
+Report = Callable[[str, int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to attack and how; None stands for the default of the data set.
+
+    Attributes
+    ----------
+    data : path or None
+        Folder with the MNIST files; None takes scikit-learn's bundled digits, or MNIST if `download`.
+    download : bool
+        Take MNIST from the cache, or from OpenML if it is not there.
+    model : path or None
+        The compiled forest: loaded if the file exists, otherwise trained and saved there.
+    trees, seed : int
+        Size of a forest to be trained; seed of training, choice of images and campaigns.
+    images : int or None
+        How many correctly classified test images, chosen at random; None takes all.
+    methods : sequence of str
+        Compared on the same images and seeds; the first is the reference.
+    sigma0, budget, clip, round, target : as in `campaign`
+    """
+
+    data: str | os.PathLike[str] | None = None
+    download: bool = False
+    model: str | os.PathLike[str] | None = None
+    trees: int | None = None
+    seed: int = 0
+    images: int | None = 50
+    methods: Sequence[str] = ("lm-ma-es",)
+    sigma0: float | None = None
+    budget: int = 1000
+    clip: bool = False
+    round: bool = False
+    target: int | None = None
+    threads: int = 1
+
+
+@dataclass
+class Outcome:
+    """What came of it: one entry a method, in the order asked for."""
+
+    data: str
+    trees: int
+    accuracy: float
+    attacked: int
+    by: str  # who confirmed the adversarials
+    summaries: dict[str, Summary] = field(default_factory=dict)
+    confirmed: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    pairings: dict[str, Pairing] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)
+
+
+def run_attack(
+    settings: Settings, out: str | os.PathLike[str], report: Report | None = None, *, figures: bool = True
+) -> Outcome:
+    """Carry out `settings`, write everything to the folder `out` and return the numbers.
+
+    Parameters
+    ----------
+    settings : Settings
+    out : path
+        Folder for records, figures, table and page; made if it does not exist.
+    report : callable, optional
+        Called with (what is going on, done, of how many, a word more).
+    figures : bool
+        Whether to draw; needs matplotlib.
+    """
+    report = report or (lambda *_: None)
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    data = load_digits() if settings.data is None and not settings.download else load_mnist(
+        settings.data, download=settings.download
+    )  # fmt: skip
+    small = data.name == "digits"
+    sigma0 = settings.sigma0 if settings.sigma0 is not None else (0.2 if small else 1.0)
+    trees = settings.trees if settings.trees is not None else (200 if small else 1000)
+    forest, judge, by = _forest(settings, data, trees, report)
+    columns = np.searchsorted(forest.classes_, data.y_test)
+    right = forest.classes_[forest.predict_proba(data.X_test, threads=settings.threads).argmax(axis=1)]
+    accuracy = float(np.mean(right == data.y_test))
+    chosen = _chosen(np.flatnonzero(right == data.y_test), columns, settings)
+    outcome = Outcome(data.name, forest.n_trees, accuracy, len(chosen), by)
+    basis = {
+        "data": fingerprint(data.X_test, data.y_test),
+        "model": fingerprint(forest.flat.words, forest.flat.roots, forest.flat.values),
+        "sigma0": sigma0, "budget": settings.budget, "clip": settings.clip, "round": settings.round,
+        "target": settings.target, "seed": settings.seed,
+    }  # fmt: skip
+    all_records: dict[str, list[Record]] = {}
+    for method in settings.methods:
+        start = time.perf_counter()
+        with RecordStore(out / "records.sqlite", basis | {"method": method}) as store:
+            tally = _Tally(method, len(chosen), store, chosen, report)
+            records = campaign(
+                forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
+                method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
+                target=settings.target, clip=settings.clip, round=settings.round, high=data.high,
+                threads=settings.threads, store=store, observer=tally,
+            ).records  # fmt: skip
+        outcome.seconds[method] = time.perf_counter() - start
+        all_records[method] = records
+        outcome.summaries[method] = summarise(records)
+        outcome.confirmed[method] = confirmed(records, judge)
+    reference = settings.methods[0]
+    for method in settings.methods[1:]:
+        outcome.pairings[method] = pair(all_records[reference], all_records[method])
+    _write(out, outcome, all_records, data, figures)
+    return outcome
+
+
+def _forest(
+    settings: Settings, data: Dataset, trees: int, report: Report
+) -> tuple[CompiledForest, Callable[[NDArray[Any]], Any], str]:
+    """Return the forest, and the classifier (with its name) that is to confirm the adversarials."""
+    path = None if settings.model is None else Path(settings.model)
+    if path is not None and path.exists():
+        forest, _ = load_forest(path)
+        if forest.n_features_in_ != data.X_test.shape[1] or not np.isin(data.y_test, forest.classes_).all():
+            raise ValueError(
+                f"model {path} was trained on {forest.n_features_in_} pixels and labels"
+                f" {list(forest.classes_)}; it does not fit {data.name}"
+            )
+        second = CompiledForest(forest.flat, engine="numpy")
+        return forest, second.predict_proba, "the second evaluator (NumPy)"
+    model = train_forest(
+        data, trees=trees, seed=settings.seed, progress=lambda k, n: report("training", k, n, "trees")
+    )
+    forest = compile_forest(model)
+    if path is not None:
+        notes = {"data": data.name, "trees": trees, "seed": settings.seed}
+        save_forest(forest, path, notes=notes)
+    return forest, model.predict_proba, "scikit-learn"
+
+
+def _chosen(correct: NDArray[np.intp], columns: NDArray[np.intp], settings: Settings) -> NDArray[np.intp]:
+    """Return the images to attack: the first ones of a random order, so that more extend fewer."""
+    if settings.target is not None:
+        correct = correct[columns[correct] != settings.target]
+    if settings.images is None:
+        return correct
+    if settings.images < 1:
+        raise ValueError(f"images={settings.images}: attack at least one image")
+    return np.sort(np.random.default_rng(settings.seed).permutation(correct)[: settings.images])
+
+
+class _Tally:
+    """Counts records as they come in, and those that were there before."""
+
+    def __init__(
+        self, method: str, total: int, store: RecordStore, chosen: NDArray[np.intp], report: Report
+    ) -> None:
+        there = [record for record in store.records() if record.image in set(chosen.tolist())]
+        self.method, self.total, self.report = method, total, report
+        self.done, self.successes = len(there), sum(record.success for record in there)
+        if self.done:
+            report(method, self.done, total, "images, from an earlier run")
+
+    def __call__(self, record: Record) -> None:
+        self.done += 1
+        self.successes += record.success
+        self.report(self.method, self.done, self.total, f"images, {self.successes / self.done:.1%} success")
+
+
+def _write(
+    out: Path, outcome: Outcome, campaigns: dict[str, list[Record]], data: Dataset, figures: bool
+) -> None:
+    for method, records in campaigns.items():
+        path = out / f"{method}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            names = list(records[0].numbers()) if records else []
+            writer.writerow(names)
+            writer.writerows([record.numbers()[name] for name in names] for record in records)
+        outcome.files.append(path)
+    pictures: list[Path] = []
+    if figures and any(campaigns.values()):
+        from lmma.plotting import attack as draw
+
+        reference = next(iter(campaigns.values()))
+        hits = sorted((r for r in reference if r.success), key=lambda r: (r.first_success, r.image))
+        if hits:  # from easy to hard, evenly
+            picked = [hits[k] for k in np.linspace(0, len(hits) - 1, min(8, len(hits))).astype(int)]
+            originals = {r.image: data.X_test[r.image] for r in picked}
+            draw.gallery(picked, originals, data.shape, out / "gallery.png", high=data.high)
+            draw.success_curves(campaigns, out / "success.png")
+            pictures += [out / "gallery.png", out / "success.png"]
+        draw.progress(campaigns, out / "progress.png")
+        pictures.append(out / "progress.png")
+    (out / "table.md").write_text(page.markdown(outcome), encoding="utf-8")
+    (out / "index.html").write_text(page.html(outcome, pictures), encoding="utf-8")
+    outcome.files += [*pictures, out / "table.md", out / "index.html"]
+
+
+def as_dict(outcome: Outcome) -> dict[str, Any]:
+    """Return the numbers of an outcome, ready for JSON."""
+    numbers = asdict(outcome)
+    numbers["files"] = [str(path) for path in outcome.files]
+    return numbers

@@ -1,0 +1,144 @@
+"""``lmma attack``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+from lmma.cli import arguments, status
+from lmma.cli.status import UsageError
+
+EPILOG = """\
+Without --data the 1,797 digits of 8 x 8 pixels that come with scikit-learn are attacked: no download, done
+in less than a minute. For MNIST give the folder with its four files, plain or .gz, or --download.
+
+The folder --out receives records.sqlite (every finished image; the same command goes on where it was
+interrupted), one .csv a method, gallery.png, progress.png, success.png, table.md and index.html.
+
+exit status:
+    0  done, and every adversarial confirmed
+    1  done, but an adversarial was not confirmed
+    2  the arguments are wrong
+  130  interrupted; run the same command again to go on
+
+examples:
+  lmma attack
+  lmma attack --method lm-ma-es,ma-es,csa-es --images 200 --clip --round
+  lmma attack --data mnist/ --model forest.npz --images 1000 --threads -1
+  lmma attack --data mnist/ --model forest.npz --images all --clip --round --out out/8-bit
+"""
+
+
+def _images(text: str) -> int | None:
+    return None if text == "all" else arguments.count(text)
+
+
+def _threads(text: str) -> int:
+    return -1 if text == "-1" else arguments.count(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = EPILOG
+    what = parser.add_argument_group("what to attack")
+    add = what.add_argument
+    add("--data", metavar="DIR", help="folder with the MNIST files (default: scikit-learn's digits)")
+    add("--download", action="store_true", help="MNIST from the cache, or from OpenML")
+    add("--model", metavar="FILE", help="forest to load, or to train and save here (.npz, no pickle)")
+    add("--trees", metavar="N", type=arguments.count,
+        help="size of a forest to be trained (default: 1000; 200 for the digits)")  # fmt: skip
+    add("--images", metavar="N|all", type=_images, default=50,
+        help="how many correctly classified test images, drawn at random (default: 50)")  # fmt: skip
+
+    how = parser.add_argument_group("how to attack")
+    add = how.add_argument
+    add("--method", metavar="NAME[,NAME...]", default="lm-ma-es",
+        help="see lmma methods; several are compared on the same images (default: lm-ma-es)")  # fmt: skip
+    add("--budget", metavar="N", type=arguments.count, default=1000,
+        help="queries an image; the last generation is completed (default: 1000)")  # fmt: skip
+    add("--sigma0", metavar="STEP", type=arguments.positive,
+        help="initial step size in grey values (default: 1; 0.2 for the digits)")  # fmt: skip
+    add("--clip", action="store_true", help="clip candidates to valid grey values before each query")
+    add("--round", action="store_true", help="round candidates to whole grey values before each query")
+    add("--target-class", metavar="CLASS", type=arguments.whole, help="class to reach (default: any wrong)")
+    add("--seed", metavar="N", type=arguments.whole, default=0,
+        help="seed of training, choice of images and search (default: 0)")  # fmt: skip
+
+    output = parser.add_argument_group("where and how to show it")
+    add = output.add_argument
+    add("--out", metavar="DIR", default="out/attack", help="folder for all results (default: out/attack)")
+    add("--threads", metavar="N", type=_threads, default=1, help="images share N threads; -1: all processors")
+    add("--no-figures", action="store_true", help="draw nothing (figures need matplotlib)")
+    add("--json", action="store_true", help="print the numbers as JSON, and nothing else, on standard output")
+    add("--quiet", action="store_true", help="show no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Attack, print the table, and return the exit status."""
+    try:
+        from lmma.attack import page, session
+        from lmma.strategies.registry import strategy_class
+
+        methods = tuple(dict.fromkeys(name.strip() for name in args.method.split(",")))
+        for name in methods:
+            strategy_class(name)
+        settings = session.Settings(
+            data=args.data, download=args.download, model=args.model, trees=args.trees, seed=args.seed,
+            images=args.images, methods=methods, sigma0=args.sigma0, budget=args.budget, clip=args.clip,
+            round=args.round, target=args.target_class, threads=args.threads,
+        )  # fmt: skip
+        line = Line(None if args.quiet else sys.stderr)
+        try:
+            outcome = session.run_attack(settings, args.out, line, figures=not args.no_figures)
+        finally:
+            line.close()
+    except KeyboardInterrupt:
+        print(f"lmma: interrupted; the same command goes on from {args.out}", file=sys.stderr)
+        return status.INTERRUPTED
+    except ImportError as error:
+        needed = error.name or "a package"
+        raise UsageError(f"attack needs {needed}, which is not installed: pip install {needed}") from None
+    except (ValueError, TypeError, OSError) as error:
+        raise UsageError(str(error)) from None
+    if args.json:
+        print(json.dumps(session.as_dict(outcome)))
+    else:
+        print(page.markdown(outcome))
+        print(f"page: {Path(args.out) / 'index.html'}")
+    sound = all(outcome.confirmed[m] == s.successes for m, s in outcome.summaries.items())
+    return status.OK if sound else status.UNSOLVED
+
+
+class Line:
+    """Shows how far work is: a bar renewed in place on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self.stream = stream
+        self.live = stream is not None and stream.isatty()
+        self._next = 0.0
+        self._open = False
+
+    def __call__(self, what: str, done: int, total: int, word: str) -> None:
+        """Show the state if it is time to, or if a piece is complete."""
+        now = time.monotonic()
+        if self.stream is None or (now < self._next and done < total):
+            return
+        self._next = now + (0.1 if self.live else 5.0)
+        filled = 24 * done // max(1, total)
+        bar = f"[{'#' * filled}{'.' * (24 - filled)}] " if self.live else ""
+        text = f"{what:<10} {bar}{done:,} of {total:,} {word}"
+        self.stream.write(f"\r\x1b[K{text}" if self.live else f"{text}\n")
+        self._open = self.live
+        if done >= total:
+            self.close()
+        self.stream.flush()
+
+    def close(self) -> None:
+        """End a line that is being renewed."""
+        if self.stream is not None and self._open:
+            self.stream.write("\n")
+            self._open = False

@@ -1,0 +1,80 @@
+"""``lmma compare``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from lmma.cli import arguments
+from lmma.cli.campaign import add_campaign_arguments, carry_out, command_line, in_words
+from lmma.cli.status import UsageError
+
+EPILOG = """\
+A method is a name from `lmma methods` or module:Class, any strategy that passes
+lmma.testing.check_strategy; modules in the current directory are found. A problem is a name from
+`lmma problems`, also with rotated- or shifted- before it.
+
+Finished runs are kept in OUT/store.sqlite and never done twice: add a method, a dimension or seeds, and only
+what is new is run. OUT then holds the figure, tables and report.html.
+
+examples:
+  lmma compare --problems sphere,rotated-cigar --methods lm-ma-es,ma-es --dims 32,64,128
+  lmma compare --problems rosenbrock --methods lm-ma-es,mine:MyES --dims 20 --seeds 11 --workers 2
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = EPILOG
+    parser.add_argument("--problems", metavar="NAME,NAME", required=True, help="what to minimise")
+    parser.add_argument(
+        "--methods", metavar="NAME,NAME", required=True, help="with what; names or module:Class"
+    )
+    parser.add_argument("--dims", metavar="N,N", required=True, help="in how many dimensions")
+    parser.add_argument("--seeds", metavar="N", type=arguments.count, default=5, help="runs of each (5)")
+    parser.add_argument(
+        "--budget", metavar="N", type=arguments.count, default=20_000,
+        help="evaluations a run may use for each dimension (20000)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", metavar="F", type=arguments.number, default=1e-10, help="value to reach (1e-10)"
+    )
+    parser.add_argument(
+        "--sigma0", metavar="S", type=arguments.positive, default=3.0, help="initial step size (3)"
+    )
+    add_campaign_arguments(parser, "lmma-comparison")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what is missing, then write and print the comparison."""
+    from lmma.experiments.publish import publish_comparison
+    from lmma.experiments.spec import Grid
+    from lmma.experiments.tables import as_text
+
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # a user's strategy lies beside the user
+    try:
+        dims = tuple(arguments.count(word) for word in args.dims.split(","))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--dims: {error}") from None
+    grid = Grid(
+        _words(args.problems), _words(args.methods), dims, args.seeds, args.budget, args.target, args.sigma0
+    )
+    tasks = list(grid.tasks())
+    status, records = carry_out(args, tasks)
+    if records is None:
+        return status
+    wanted = {task.key for task in tasks}
+    from lmma.experiments.spec import task_from
+
+    ours = [r for r in records if r["kind"] == "run" and task_from("run", r["spec"]).key in wanted]
+    with in_words():
+        rows = publish_comparison(ours, args.out, command_line("compare", args))
+    print(as_text(rows))
+    print(f"\nThe figure, tables and report.html are in {args.out}")
+    return status
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

@@ -1,0 +1,57 @@
+"""``lmma plot``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from lmma.cli import arguments, status
+from lmma.cli.status import UsageError
+
+PLOT_FILES = (".png", ".svg", ".pdf")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("file", metavar="FILE", help="a file written by lmma minimize --log")
+    parser.add_argument(
+        "--output", metavar="FILE", help="a .png, .svg or .pdf file (default: beside FILE, as .png)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draw the records and say where."""
+    file = Path(args.file)
+    output = arguments.writable(args.output or str(file.with_suffix(".png")), "--output", PLOT_FILES)
+    columns = read_log(file)
+
+    from lmma.plotting.log import panels
+    from lmma.plotting.style import save
+
+    save(panels(columns, title=file.name), output)
+    print(f"{output}: {len(columns['evaluations'])} records, {columns['evaluations'][-1]:,} evaluations")
+    return status.OK
+
+
+def read_log(file: Path) -> dict[str, list[Any]]:
+    """Return the records of a log as one list for each quantity; a last line not yet whole is left out."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            if number == len(lines):
+                break  # the run is just writing it
+            raise UsageError(f"{file}, line {number}: not a record of lmma minimize --log") from None
+        if not (isinstance(record, dict) and "evaluations" in record):
+            raise UsageError(f"{file}, line {number}: not a record of lmma minimize --log")
+        records.append(record)
+    if not records:
+        raise UsageError(f"{file} holds no records yet")
+    return {name: [record.get(name) for record in records] for name in records[0]}

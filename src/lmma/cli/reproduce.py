@@ -1,0 +1,91 @@
+"""``lmma reproduce``."""
+
+from __future__ import annotations
+
+import argparse
+
+from lmma.cli import arguments
+from lmma.cli.campaign import add_campaign_arguments, carry_out, command_line, in_words
+from lmma.cli.status import UsageError
+
+EPILOG = """\
+figures:
+  fig1    internal cost a sample over n, LM-MA-ES against MA-ES
+  fig2    evaluations and seconds to 1e-10, LM-MA-ES against MA-ES
+  fig3    evaluations to 1e-10 of all methods
+  figS1   convergence on separable and on rotated functions
+
+presets:
+  smoke   under a minute, small dimensions: shows that everything works
+  quick   minutes on two cores: decides most claims
+  paper   all of it: days on two cores
+
+Finished runs are kept in OUT/store.sqlite and never done twice: interrupt with Ctrl-C, start again, add
+workers or presets, or start a second process on the same OUT, as you like. OUT then holds figures (PNG, SVG),
+tables (CSV), the claims ledger and report.html, all made from every record in the store.
+
+examples:
+  lmma reproduce --preset quick --workers 2
+  lmma reproduce fig1 figS1 --preset quick --out results
+  lmma reproduce --preset paper --dry-run
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "figures", nargs="*", metavar="FIGURE", help="fig1, fig2, fig3, figS1; all by default"
+    )
+    parser.add_argument("--preset", default="smoke", metavar="NAME", help="smoke (default), quick or paper")
+    parser.add_argument(
+        "--dims", metavar="N,N", help="only runs in these dimensions; times and memory are left as they are"
+    )
+    parser.add_argument("--methods", metavar="NAME,NAME", help="only runs of these methods")
+    parser.add_argument("--problems", metavar="NAME,NAME", help="only runs on these problems")
+    add_campaign_arguments(parser, "lmma-reproduction")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what is missing, then write figures, tables, ledger and page."""
+    from lmma.experiments.claims import summary
+    from lmma.experiments.paper import TITLES, preset
+    from lmma.experiments.publish import publish
+    from lmma.experiments.spec import Task, unique
+
+    try:
+        experiments = preset(args.preset)
+    except ValueError as error:
+        raise UsageError(f"--preset: {error}") from None
+    for name in args.figures:
+        if name not in TITLES:
+            raise UsageError(f"unknown figure {name!r}: one of {', '.join(TITLES)}")
+    wanted = args.figures or list(TITLES)
+    tasks: list[Task] = unique(task for name in wanted for task in experiments[name].tasks)
+    tasks = [task for task in tasks if _chosen(task, args)]
+    if not tasks:
+        raise UsageError("nothing is left to run: --dims, --methods and --problems exclude every task")
+    status, records = carry_out(args, tasks)
+    if records is None:
+        return status
+    with in_words():
+        rows = publish(records, args.out, command_line("reproduce", args), wanted)
+    for row in rows:
+        print(f"{row.finding.verdict:<15}  {row.claim.wording} ({row.finding.measured})")
+    print()
+    print(summary(rows))
+    print(f"Figures, tables, ledger.md and report.html are in {args.out}")
+    return status
+
+
+def _chosen(task: object, args: argparse.Namespace) -> bool:
+    from lmma.experiments.spec import Run
+
+    if not isinstance(task, Run):
+        return True
+    wanted = {
+        "n": [arguments.count(word) for word in args.dims.split(",")] if args.dims else None,
+        "method": args.methods.split(",") if args.methods else None,
+        "problem": args.problems.split(",") if args.problems else None,
+    }
+    return all(values is None or getattr(task, name) in values for name, values in wanted.items())

@@ -1,0 +1,230 @@
+"""Claims about benchmarks: section 4.1, figures 1 to 3."""
+
+from __future__ import annotations
+
+from lmma.experiments.claims.compare import (
+    ACMA,
+    ALIKE,
+    CMA,
+    LM,
+    LMCMA,
+    MA,
+    NEARLY_LINEAR,
+    NEARLY_SQUARE,
+    SIX,
+    VD,
+    gains_in_time,
+    listed,
+    ratios_of,
+)
+from lmma.experiments.claims.ledger import Finding, claim, decided, fails, holds, undecided
+from lmma.experiments.evidence import Evidence, growth
+
+LARGE = 1024  # from here on the cost of the interpreter is small beside that of the numbers
+
+
+@claim(
+    "time", "section 4.1, figure 1",
+    "The internal cost of LM-MA-ES a sample scales like n log n.",
+    f"CPU time a sample from n = {LARGE:,} up grows with a fitted power of at most {NEARLY_LINEAR:g}.",
+)  # fmt: skip
+def _time(evidence: Evidence) -> Finding:
+    points = {n: t for n, t in evidence.timings(LM).items() if n >= LARGE}
+    power = growth(points)
+    if power is None or max(points) < 4 * LARGE:
+        return undecided(f"times of LM-MA-ES from n = {LARGE:,} to at least {4 * LARGE:,}")
+    return decided(power <= NEARLY_LINEAR, f"n^{power:.2f} from n = {min(points):,} to {max(points):,}")
+
+
+@claim(
+    "time-ma", "section 4.1, figure 1",
+    "The internal cost of fast MA-ES a sample scales like n^2.",
+    f"CPU time a sample from n = 512 up grows with a fitted power of at least {NEARLY_SQUARE:g}.",
+)  # fmt: skip
+def _time_of_ma(evidence: Evidence) -> Finding:
+    points = {n: t for n, t in evidence.timings(MA).items() if n >= 512}
+    power = growth(points)
+    if power is None or max(points) < 2048:
+        return undecided("times of MA-ES from n = 512 to at least 2,048")
+    return decided(power >= NEARLY_SQUARE, f"n^{power:.2f} from n = {min(points):,} to {max(points):,}")
+
+
+@claim(
+    "cheaper", "section 4.1, figure 1",
+    "A sample of LM-MA-ES costs less than one of MA-ES.",
+    "CPU time a sample is lower in every dimension from 128 up in which both were timed.",
+)  # fmt: skip
+def _cheaper(evidence: Evidence) -> Finding:
+    limited, full = evidence.timings(LM), evidence.timings(MA)
+    gains = {n: full[n] / limited[n] for n in sorted(set(limited) & set(full)) if n >= 128}
+    if not gains or max(gains) < LARGE:
+        return undecided(f"times of both up to n = {LARGE:,}")
+    listed = ", ".join(f"n = {n:,}: {gain:.2g} times" for n, gain in gains.items())
+    return decided(min(gains.values()) > 1, listed)
+
+
+@claim(
+    "solves", "section 4.1, figure 2",
+    "LM-MA-ES reaches 1e-10 on all six functions.",
+    "All six functions were run, and at least one run on each of them, in every dimension, reached it.",
+)  # fmt: skip
+def _solves(evidence: Evidence) -> Finding:
+    samples = {(p, n): s for p in SIX for n in evidence.dims(p, LM) if (s := evidence.sample(p, LM, n))}
+    missing = [problem for problem in SIX if not evidence.dims(problem, LM)]
+    unsolved = [f"{problem} at n = {n:,}" for (problem, n), sample in samples.items() if not sample.solved]
+    if unsolved:
+        return fails(f"not reached: {', '.join(unsolved)}")
+    if missing:
+        return undecided(f"LM-MA-ES on {', '.join(missing)}")
+    reached, runs = (sum(len(s.evaluations) for s in samples.values()), sum(s.runs for s in samples.values()))
+    return holds(f"{reached} of {runs} runs reached it, n up to {max(n for _, n in samples):,}")
+
+
+@claim(
+    "fewer", "section 4.1, figure 2",
+    "In many cases LM-MA-ES needs fewer evaluations than MA-ES.",
+    "Median evaluations are lower in at least a third of the pairs of function and n in which both ran "
+    "(at least six pairs).",
+)  # fmt: skip
+def _fewer(evidence: Evidence) -> Finding:
+    ratios = ratios_of(evidence, LM, MA)
+    if len(ratios) < 6:
+        return undecided("LM-MA-ES and MA-ES on at least six pairs of function and n")
+    wins = {pair: ratio for pair, ratio in ratios.items() if ratio < 1}
+    return decided(
+        3 * len(wins) >= len(ratios), f"{len(wins)} of {len(ratios)} pairs: {listed(wins) or 'none'}"
+    )
+
+
+@claim(
+    "fewer-as-n-grows", "section 4.1, figure 2",
+    "LM-MA-ES needs fewer evaluations than MA-ES more often as n grows.",
+    "Between the smallest and the largest n common to both, the ratio LM-MA-ES / MA-ES falls on more "
+    "functions than it rises, and the number of functions with a ratio below 1 does not fall (at least "
+    "three functions).",
+)  # fmt: skip
+def _fewer_as_n_grows(evidence: Evidence) -> Finding:
+    ratios = ratios_of(evidence, LM, MA)
+    ends = {}
+    for problem in SIX:
+        dims = sorted(n for p, n in ratios if p == problem)
+        if len(dims) >= 2:
+            ends[problem] = (ratios[problem, dims[0]], ratios[problem, dims[-1]])
+    if len(ends) < 3:
+        return undecided("both methods on three functions, each in two dimensions")
+    falls = sum(last < first for first, last in ends.values())
+    before, after = sum(first < 1 for first, _ in ends.values()), sum(last < 1 for _, last in ends.values())
+    listed = ", ".join(f"{problem} {first:.2g} -> {last:.2g}" for problem, (first, last) in ends.items())
+    return decided(2 * falls > len(ends) and after >= before, f"{listed}; better on {before}, then {after}")
+
+
+@claim(
+    "faster", "section 4.1, figure 2",
+    "LM-MA-ES is always faster than MA-ES in wall-clock time.",
+    "Median CPU seconds to the target are lower on every pair of function and n that both ran (six or more).",
+)  # fmt: skip
+def _faster(evidence: Evidence) -> Finding:
+    gains = gains_in_time(evidence)
+    slower = {pair: 1 / gain for pair, gain in gains.items() if gain <= 1}
+    if slower:
+        return fails(f"slower on {len(slower)} of {len(gains)} pairs (times as long): {listed(slower)}")
+    if len(gains) < 6:
+        return undecided("LM-MA-ES and MA-ES on at least six pairs of function and n")
+    return holds(
+        f"faster on all {len(gains)} pairs, by {min(gains.values()):.2g} to {max(gains.values()):.2g} times"
+    )
+
+
+@claim(
+    "hundredfold", "section 4.1, figure 2",
+    "In some cases LM-MA-ES is 100 times faster than MA-ES in wall-clock time.",
+    "Median CPU seconds differ by 100 times or more on some pair; fails only on runs at n >= 1,024.",
+)  # fmt: skip
+def _hundredfold(evidence: Evidence) -> Finding:
+    gains = gains_in_time(evidence)
+    if not gains:
+        return undecided("LM-MA-ES and MA-ES on the same functions")
+    best = max(gains, key=lambda pair: gains[pair])
+    measured = f"at most {gains[best]:.2g} times ({best[0]}, n = {best[1]:,})"
+    if gains[best] >= 100:
+        return holds(measured)
+    if max(n for _, n in gains) < 1024:
+        return Finding("not enough data", f"{measured}; needs MA-ES at n = 1,024")
+    return fails(measured)
+
+
+def _scaling(evidence: Evidence, problem: str, better: bool) -> Finding:
+    dims = evidence.common(problem, LM, LMCMA)
+    ours, theirs = (growth(evidence.medians(problem, method), dims) for method in (LM, LMCMA))
+    if ours is None or theirs is None:
+        return undecided(f"LM-MA-ES and LM-CMA-ES on {problem} in two dimensions")
+    measured = f"n^{ours:.2f} against n^{theirs:.2f}, n = {dims[0]:,} to {dims[-1]:,}"
+    return decided(ours < theirs if better else ours > theirs, measured)
+
+
+_RULE_OF_SCALING = "The power of n fitted to median evaluations, over dimensions both solved, is {}."
+
+
+@claim(
+    "scaling-rosenbrock", "section 4.1, figure 3",
+    "LM-MA-ES scales better than LM-CMA-ES on Rosenbrock.",
+    _RULE_OF_SCALING.format("lower for LM-MA-ES"),
+)  # fmt: skip
+def _scaling_rosenbrock(evidence: Evidence) -> Finding:
+    return _scaling(evidence, "rosenbrock", better=True)
+
+
+@claim(
+    "scaling-discus", "section 4.1, figure 3",
+    "LM-MA-ES scales better than LM-CMA-ES on the discus.",
+    _RULE_OF_SCALING.format("lower for LM-MA-ES"),
+)  # fmt: skip
+def _scaling_discus(evidence: Evidence) -> Finding:
+    return _scaling(evidence, "discus", better=True)
+
+
+@claim(
+    "scaling-cigar", "section 4.1, figure 3",
+    "LM-MA-ES scales worse than LM-CMA-ES on the cigar.",
+    _RULE_OF_SCALING.format("higher for LM-MA-ES"),
+)  # fmt: skip
+def _scaling_cigar(evidence: Evidence) -> Finding:
+    return _scaling(evidence, "cigar", better=False)
+
+
+@claim(
+    "vd-rotated", "section 4.1, figure 3; supplement II",
+    "VD-CMA-ES does not solve some rotated functions efficiently.",
+    "On at least one function it solves as printed, it needs over 10 times as many evaluations when rotated, "
+    "or does not reach the target within 10 times as many.",
+)  # fmt: skip
+def _vd_rotated(evidence: Evidence) -> Finding:
+    slow, tried = {}, 0
+    for problem in SIX:
+        for n in evidence.dims(problem, VD):
+            plain, turned = evidence.sample(problem, VD, n), evidence.sample(f"rotated-{problem}", VD, n)
+            if plain is None or turned is None or not plain.solved:
+                continue
+            tried += 1
+            least = turned.median if turned.solved else float(turned.spent)
+            if least > 10 * plain.median:
+                slow[problem, n] = least / plain.median
+    if slow:
+        return holds(f"at least this many times slower: {listed(slow)} ({tried} pairs tried)")
+    if tried < 3:
+        return undecided("VD-CMA-ES on three functions, plain and rotated")
+    return fails(f"none of {tried} rotated functions takes over 10 times as long")
+
+
+@claim(
+    "active", "section 4.1",
+    "Active CMA-ES is up to 2 times more efficient than CMA-ES.",
+    f"The largest gain over at least three functions is between {ALIKE:g} and 2.5, and no function costs "
+    f"over {ALIKE:g} times more.",
+)  # fmt: skip
+def _active(evidence: Evidence) -> Finding:
+    ratios = ratios_of(evidence, CMA, ACMA)
+    if len({problem for problem, _ in ratios}) < 3:
+        return undecided("CMA-ES and active CMA-ES on three functions at the same n")
+    good = ALIKE <= max(ratios.values()) <= 2.5 and min(ratios.values()) >= 1 / ALIKE
+    return decided(good, f"CMA-ES / active CMA-ES: {listed(ratios)}")

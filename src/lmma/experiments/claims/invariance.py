@@ -1,0 +1,83 @@
+"""Claims of section 4.1 and the supplement: rotated and translated functions, the archive variant."""
+
+from __future__ import annotations
+
+from lmma.experiments.claims.compare import ALIKE, ARCHIVE, LM, SIX, listed
+from lmma.experiments.claims.ledger import Finding, claim, decided, fails, holds, undecided
+from lmma.experiments.evidence import Evidence
+
+
+@claim(
+    "rotated", "section 4.1, supplement II",
+    "LM-MA-ES loses nothing on rotated functions.",
+    f"Median evaluations, rotated / plain, are between 1/{ALIKE:g} and {ALIKE:g} on three functions or more.",
+)  # fmt: skip
+def _rotated(evidence: Evidence) -> Finding:
+    return _unaffected(evidence, "rotated", 3)
+
+
+@claim(
+    "shifted", "section 4.1",
+    "LM-MA-ES loses nothing on translated functions.",
+    f"Median evaluations, shifted / plain, are between 1/{ALIKE:g} and {ALIKE:g} on two functions or more.",
+)  # fmt: skip
+def _shifted(evidence: Evidence) -> Finding:
+    return _unaffected(evidence, "shifted", 2)
+
+
+@claim(
+    "rotated-within-noise", "supplement II, figure 1",
+    "Rotated and separable runs differ no more than runs differ anyway.",
+    "On each function, the medians of the two groups differ by no more than the wider of their ranges (at "
+    "least three runs each).",
+)  # fmt: skip
+def _within_noise(evidence: Evidence) -> Finding:
+    apart, tried = [], []
+    for problem in SIX:
+        for n in evidence.dims(problem, LM):
+            plain, turned = evidence.sample(problem, LM, n), evidence.sample(f"rotated-{problem}", LM, n)
+            if plain is None or turned is None or min(len(plain.evaluations), len(turned.evaluations)) < 3:
+                continue
+            a, b = plain.evaluations, turned.evaluations
+            text = f"{problem}, n = {n:,}: {min(a):,} - {max(a):,} against {min(b):,} - {max(b):,}"
+            tried.append(text)
+            if abs(plain.median - turned.median) > max(max(a) - min(a), max(b) - min(b)):
+                apart.append(text)
+    if len(tried) < 3:
+        return undecided("three functions, plain and rotated, three runs each")
+    return fails("; ".join(apart)) if apart else holds("; ".join(tried))
+
+
+@claim(
+    "archive", "section 3, supplement I",
+    "The variant that archives direction vectors at a temporal distance performs comparably.",
+    "Median evaluations (or, without success, evaluations spent) are between 1/1.5 and 1.5 times those of "
+    "LM-MA-ES on every function where both ran (at least three).",
+)  # fmt: skip
+def _archive(evidence: Evidence) -> Finding:
+    ratios: dict[tuple[str, int], float] = {}
+    for problem in SIX:
+        for n in evidence.dims(problem, ARCHIVE):
+            variant, main = evidence.sample(problem, ARCHIVE, n), evidence.sample(problem, LM, n)
+            if variant is None or main is None or not main.solved:
+                continue
+            ratio = (variant.median if variant.solved else float(variant.spent)) / main.median
+            if variant.solved or ratio > 1.5:
+                ratios[problem, n] = ratio
+    if len(ratios) < 3:
+        return undecided("both variants on three functions")
+    alike = all(1 / 1.5 <= ratio <= 1.5 for ratio in ratios.values())
+    return decided(alike, f"archive / main, as printed: {listed(ratios)}")
+
+
+def _unaffected(evidence: Evidence, prefix: str, least: int) -> Finding:
+    ratios: dict[tuple[str, int], float] = {}
+    for problem in SIX:
+        for n in evidence.dims(problem, LM):
+            plain, changed = evidence.sample(problem, LM, n), evidence.sample(f"{prefix}-{problem}", LM, n)
+            if plain is not None and changed is not None and plain.solved:
+                ratios[problem, n] = changed.median / plain.median
+    if len({problem for problem, _ in ratios}) < least:
+        return undecided(f"LM-MA-ES on {least} functions, plain and {prefix}")
+    alike = all(1 / ALIKE <= ratio <= ALIKE for ratio in ratios.values())
+    return decided(alike, f"{prefix} / plain: {listed(ratios)}")

@@ -1,0 +1,126 @@
+"""The claims ledger: what the paper says, the rule that decides it, and what the records say.
+
+A claim is decided by a pure function of :class:`Evidence`; where records are missing it says so, and what
+would be needed. Thresholds stand beside the rules. The claims about adversarial inputs (section 4.2) are
+judged where those attacks are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lmma.experiments.evidence import Evidence
+
+Verdict = Literal["holds", "fails", "not enough data"]
+PAPER_RANGE = 128  # the smallest n the paper speaks of
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the records say about a claim."""
+
+    verdict: Verdict
+    measured: str
+
+
+Decide = Callable[[Evidence], Finding]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A checkable sentence of the paper, in our words, with the rule that decides it."""
+
+    id: str
+    where: str
+    wording: str
+    rule: str
+    decide: Decide
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the ledger."""
+
+    claim: Claim
+    finding: Finding
+
+    def columns(self) -> dict[str, str]:
+        """Return the line as text by column."""
+        return {
+            "id": self.claim.id,
+            "claim": self.claim.wording,
+            "where": self.claim.where,
+            "rule": self.claim.rule,
+            "measured": self.finding.measured,
+            "verdict": self.finding.verdict,
+        }
+
+
+CLAIMS: list[Claim] = []
+
+
+def claim(id: str, where: str, wording: str, rule: str) -> Callable[[Decide], Decide]:
+    """Return a decorator that enters the function below it into the ledger."""
+
+    def enter(decide: Decide) -> Decide:
+        CLAIMS.append(Claim(id, where, wording, rule, decide))
+        return decide
+
+    return enter
+
+
+def judge(records: Iterable[dict[str, Any]]) -> list[Row]:
+    """Return the ledger: every claim with what ``records`` say about it."""
+    evidence = Evidence(records, smallest=PAPER_RANGE)
+    return [Row(claim, claim.decide(evidence)) for claim in CLAIMS]
+
+
+def holds(measured: str) -> Finding:
+    """Return that the claim holds."""
+    return Finding("holds", measured)
+
+
+def fails(measured: str) -> Finding:
+    """Return that the claim fails."""
+    return Finding("fails", measured)
+
+
+def undecided(needed: str) -> Finding:
+    """Return that records are missing, and which."""
+    return Finding("not enough data", f"needs {needed}")
+
+
+def decided(yes: bool, measured: str) -> Finding:
+    """Return that the claim holds or fails."""
+    return holds(measured) if yes else fails(measured)
+
+
+def as_markdown(rows: Iterable[Row], title: str = "The claims ledger") -> str:
+    """Return the ledger as a Markdown page."""
+    rows = list(rows)
+    lines = [
+        f"# {title}",
+        "",
+        summary(rows),
+        "",
+        "| | claim | where | measured | verdict |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        c = row.columns()
+        cells = [c["id"], c["claim"], c["where"], c["measured"], f"**{c['verdict']}**"]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines += ["", "## The rules", ""]
+    lines += [f"- **{row.claim.id}** {row.claim.rule}" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def summary(rows: Iterable[Row]) -> str:
+    """Return how many claims hold, fail and are open."""
+    verdicts = [row.finding.verdict for row in rows]
+    return (
+        f"{len(verdicts)} claims: {verdicts.count('holds')} hold, {verdicts.count('fails')} fail, "
+        f"{verdicts.count('not enough data')} lack data."
+    )

@@ -1,0 +1,114 @@
+"""From records to what people read: figures, tables, the ledger and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmma.experiments import tables
+from lmma.experiments.claims import as_markdown as ledger_markdown
+from lmma.experiments.claims import judge, summary
+from lmma.experiments.claims.ledger import Row
+from lmma.experiments.figures import comparison, figures
+from lmma.experiments.files import as_csv, write, write_text
+from lmma.experiments.spec import SIGMA0, TARGET
+from lmma.plotting.data import FigureData
+from lmma.report import Chart, Commands, Part, Prose, Table, as_html, as_markdown
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def publish(records: Records, out: Path, command: str, wanted: Sequence[str] | None = None) -> list[Row]:
+    """Write figures, tables, ledger and report of the reproduction to ``out``; return the ledger."""
+    chosen = {name: data for name, data in figures(records).items() if wanted is None or name in wanted}
+    rows = judge([dict(record) for record in records])
+    charts = [_chart(data, out) for data in chosen.values()]
+    write_text(out / "ledger.md", ledger_markdown(rows))
+    write_text(out / "ledger.csv", as_csv(row.columns() for row in rows))
+    _write_tables(records, out)
+    ledger = Table(
+        "The claims ledger", tuple(row.columns() for row in rows), verdict="verdict", folded=("rule",),
+        lead=summary(rows) + " Each is decided by a rule from records; open a row to read it.",
+    )  # fmt: skip
+    parts: list[Part] = [
+        ledger, *charts, _settings(records),
+        _again(command),
+    ]  # fmt: skip
+    lead = (
+        "The experiments of Loshchilov, Glasmachers and Beyer, Limited-Memory Matrix Adaptation for Large "
+        "Scale Black-box Optimization (2017), run again with lmma."
+    )
+    _write_report(out, "LM-MA-ES: the paper, reproduced", lead, parts)
+    return rows
+
+
+def publish_comparison(records: Records, out: Path, command: str) -> list[dict[str, Any]]:
+    """Write the figure, tables and report of a comparison to ``out``; return its medians."""
+    rows = tables.medians(records)
+    _write_tables(records, out)
+    parts: list[Part] = [
+        _chart(comparison(records), out),
+        Table("Medians", tuple({name: str(value) for name, value in row.items()} for row in rows)),
+        _settings(records),
+        Commands(
+            "How to run it again", (command,), "Finished runs are kept in the store and not done again."
+        ),
+    ]
+    _write_report(out, "Methods compared", "Evaluations and seconds until the target is reached.", parts)
+    return rows
+
+
+def _write_report(out: Path, title: str, lead: str, parts: list[Part]) -> None:
+    write_text(out / "report.html", as_html(title, lead, parts))
+    write_text(out / "report.md", as_markdown(title, lead, parts))
+
+
+def _write_tables(records: Records, out: Path) -> None:
+    write_text(out / "runs.csv", as_csv(tables.runs(records)))
+    write_text(out / "medians.csv", as_csv(tables.medians(records)))
+    if measured := tables.measurements(records):
+        write_text(out / "measurements.csv", as_csv(measured))
+
+
+def _chart(data: FigureData, out: Path) -> Chart:
+    write_text(out / f"{data.name}.csv", as_csv(data.rows()))
+    try:
+        from lmma.plotting.paper import draw
+        from lmma.plotting.style import save
+
+        figure = draw(data)
+    except ImportError:  # no matplotlib: tables and the interactive page remain
+        return Chart(data)
+    for suffix in (".png", ".svg"):
+        write(out / f"{data.name}{suffix}", lambda aside: save(figure, aside))
+    return Chart(data, f"{data.name}.png", (out / f"{data.name}.svg").read_text(encoding="utf-8"))
+
+
+def _settings(records: Records) -> Prose:
+    machines = sorted({f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in records})
+    versions = sorted(
+        {", ".join(f"{name} {value}" for name, value in r["versions"].items()) for r in records}
+    )
+    targets = sorted({r["spec"]["target"] for r in records if r["kind"] == "run"}) or [TARGET]
+    sigmas = sorted({r["spec"]["sigma0"] for r in records if r["kind"] == "run"}) or [SIGMA0]
+    return Prose(
+        "Settings",
+        (
+            f"Start uniform in [-5, 5]^n, initial step size {_either(sigmas)}, target {_either(targets)}. "
+            "Evaluations are counted up to and including the first candidate at or below the target; medians "
+            "are over the runs that reached it. For one seed all methods start from the same point.",
+            "Seconds are CPU time of a process with one thread, objective included: wall-clock time of a "
+            "quiet machine. Rotations are drawn once for each n.",
+            f"{sum(r['kind'] == 'run' for r in records)} runs. Machine: {'; '.join(machines) or 'none'}. "
+            f"Versions: {'; '.join(versions) or 'none'}.",
+        ),
+    )
+
+
+def _again(command: str) -> Commands:
+    return Commands("How to run it again", (command,), "Finished runs are kept and not done again.")
+
+
+def _either(values: Sequence[float]) -> str:
+    return " or ".join(f"{value:g}" for value in values)

@@ -1,0 +1,231 @@
+"""What there is to do, as frozen data: each task has a key by which figures and stores share it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+from lmma import problems
+from lmma.strategies import Strategy, strategy_class
+
+TARGET = 1e-10  # f_tar of the paper
+SIGMA0 = 3.0
+CHANGES = ("monotone", "translation", "scale", "update")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something to do once and record."""
+
+    kind: ClassVar[str]
+    exclusive: ClassVar[bool] = False  # whether nothing else may run beside it, since it takes times
+
+    @property
+    def key(self) -> str:
+        """A hash of everything that decides the outcome."""
+        text = json.dumps([self.kind, asdict(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def label(self) -> str:
+        """The task in a few words."""
+        return " ".join([self.kind, *(str(value) for value in asdict(self).values())])
+
+    def refuse_what_is_unknown(self) -> None:
+        """Raise ValueError if a name in the task means nothing, before any work starts."""
+
+
+@dataclass(frozen=True)
+class Run(Task):
+    """One run to a target: the unit of every comparison."""
+
+    problem: str
+    method: str  # a registered name, or "module:Class"
+    n: int
+    seed: int
+    budget: int
+    target: float = TARGET
+    sigma0: float = SIGMA0
+
+    kind = "run"
+
+    def __post_init__(self) -> None:
+        for name in ("n", "budget"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, got {self.seed}")
+        if not self.sigma0 > 0:
+            raise ValueError(f"sigma0 must be positive, got {self.sigma0}")
+
+    @property
+    def label(self) -> str:
+        """The run in a few words."""
+        return f"{self.method} on {self.problem}, n={self.n}, seed {self.seed}"
+
+    def refuse_what_is_unknown(self) -> None:
+        """Raise ValueError if there is no such problem or method."""
+        problems.get(self.problem)
+        find_method(self.method)
+
+
+@dataclass(frozen=True)
+class Timing(Task):
+    """Internal cost of a generation, without any objective."""
+
+    method: str
+    n: int
+
+    kind = "timing"
+    exclusive = True
+
+    @property
+    def label(self) -> str:
+        """The task in a few words."""
+        return f"time a generation of {self.method}, n={self.n}"
+
+    def refuse_what_is_unknown(self) -> None:
+        """Raise ValueError if there is no such method."""
+        find_method(self.method)
+
+
+@dataclass(frozen=True)
+class Memory(Task):
+    """Peak memory of a few generations."""
+
+    method: str
+    n: int
+
+    kind = "memory"
+
+    @property
+    def label(self) -> str:
+        """The task in a few words."""
+        return f"memory of {self.method}, n={self.n}"
+
+    def refuse_what_is_unknown(self) -> None:
+        """Raise ValueError if there is no such method."""
+        find_method(self.method)
+
+
+@dataclass(frozen=True)
+class Invariance(Task):
+    """How far two runs part that ought to be one: the problem, and the problem changed."""
+
+    method: str
+    change: str  # one of CHANGES
+    n: int
+    seed: int
+    generations: int = 100
+
+    kind = "invariance"
+
+    def __post_init__(self) -> None:
+        if self.change not in CHANGES:
+            raise ValueError(f"change must be one of {', '.join(CHANGES)}; got {self.change!r}")
+
+    @property
+    def label(self) -> str:
+        """The task in a few words."""
+        return f"{self.method} under {self.change}, n={self.n}, seed {self.seed}"
+
+
+KINDS: dict[str, type[Task]] = {cls.kind: cls for cls in (Run, Timing, Memory, Invariance)}
+
+
+def task_from(kind: str, spec: dict[str, Any]) -> Task:
+    """Return the task a record was made for."""
+    cls = KINDS[kind]
+    return cls(**{field.name: spec[field.name] for field in fields(cls)})
+
+
+def record_fault(key: str, kind: str, record: dict[str, Any]) -> str | None:
+    """Return what is wrong with a record of ours, or None: the check of :class:`Store`."""
+    if kind not in KINDS:
+        return None  # another kind of work that shares the store judges its own
+    try:
+        task = task_from(kind, record["spec"])
+    except (KeyError, TypeError, ValueError):
+        return f"its spec is not that of a {kind}"
+    return None if task.key == key else "its key does not belong to its spec"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Problems x methods x dimensions x seeds under one budget."""
+
+    problems: tuple[str, ...]
+    methods: tuple[str, ...]
+    dims: tuple[int, ...]
+    seeds: int = 5
+    budget: int = 200_000  # evaluations for each dimension: the run may use budget * n
+    target: float = TARGET
+    sigma0: float = SIGMA0
+
+    def tasks(self) -> Iterator[Run]:
+        """Return every run of the grid."""
+        for n in self.dims:
+            for problem in self.problems:
+                for method in self.methods:
+                    for seed in range(1, self.seeds + 1):
+                        yield Run(problem, method, n, seed, self.budget * n, self.target, self.sigma0)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure's worth of tasks."""
+
+    name: str
+    title: str
+    tasks: tuple[Task, ...]
+
+    @classmethod
+    def of(cls, name: str, title: str, *parts: Grid | Task) -> Experiment:
+        """Return an experiment made of grids and single tasks, each task once."""
+        tasks: dict[str, Task] = {}
+        for part in parts:
+            for task in part.tasks() if isinstance(part, Grid) else (part,):
+                tasks.setdefault(task.key, task)
+        return cls(name, title, tuple(tasks.values()))
+
+
+def unique(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks in order, each once."""
+    return list({task.key: task for task in tasks}.values())
+
+
+def refuse_what_is_unknown(tasks: Sequence[Task]) -> None:
+    """Raise ValueError for the first task that names something unknown."""
+    seen: set[tuple[str, ...]] = set()
+    for task in tasks:
+        names = tuple(value for value in asdict(task).values() if isinstance(value, str))
+        if names not in seen:
+            seen.add(names)
+            task.refuse_what_is_unknown()
+
+
+def find_method(name: str) -> type[Strategy]:
+    """Return the strategy called ``name``, or the class at ``module:Class``."""
+    if ":" not in name:
+        return strategy_class(name)
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise ValueError(
+            f"method {name!r}: cannot import {module!r} ({error}); is its folder on PYTHONPATH?"
+        ) from None
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise ValueError(f"method {name!r}: {module!r} has no {attribute!r}")
+    if not (callable(found) and hasattr(found, "ask") and hasattr(found, "tell")):
+        raise ValueError(
+            f"method {name!r} is not a strategy: it needs ask and tell (lmma.testing.check_strategy)"
+        )
+    strategy: type[Strategy] = found
+    return strategy

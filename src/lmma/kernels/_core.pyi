@@ -1,0 +1,28 @@
+"""Types of the compiled core; what the functions mean is said in ``compiled.py``."""
+
+from typing import Any
+
+from lmma.kernels.twin import Array
+
+def normals(key0: int, key1: int, generation: int, first: int, out: Array, threads: int, /) -> None: ...
+def lm_sample(
+    key0: int,
+    key1: int,
+    generation: int,
+    first: int,
+    vectors: Array,
+    active: int,
+    gram: Array,
+    c_d: Array,
+    mean: Array,
+    step: float | Array,
+    z: Array | None,
+    out: Array,
+    projections: Array,
+    threads: int,
+    /,
+) -> None: ...
+def recombine(weights: Array, order: Any, rows: Array, out: Array, threads: int, /) -> None: ...
+def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, threads: int, /) -> None: ...
+def pairs(words: Any, out: Array, /) -> None: ...
+def instructions(name: str = ..., /) -> str: ...

@@ -1,0 +1,35 @@
+"""Weights for every rank, the lower half negative: what was selected against counts as well."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lmma.strategies.recombination import Array, Selection
+
+CHUNK = 2048  # columns squared at a time: with some 20 candidates they stay in the second-level cache
+
+
+def active_weights(lam: int) -> Array:
+    """Return log((lam + 1)/2) - log i for i = 1 ... lam, the positive scaled to sum 1, the negative to -1."""
+    raw = math.log((lam + 1) / 2) - np.log(np.arange(1, lam + 1))
+    positive, negative = np.maximum(raw, 0.0), np.minimum(raw, 0.0)
+    weights: Array = positive / positive.sum() - negative / negative.sum()
+    return weights
+
+
+def active_squares(best: Selection) -> Array:
+    """Return sum_i v_i z_i^2 for each coordinate, over every candidate that has a value.
+
+    As the v_i sum to 0 this is also sum_i v_i (z_i^2 - 1): zero on average where ranks are random.
+    """
+    z = best.sampled_z
+    weights = np.zeros(len(z), dtype=z.dtype)  # in the order of sampling, so that z need not be copied
+    if len(best.order) > 1:
+        weights[best.order] = active_weights(len(best.order))
+    squares = np.empty(z.shape[1], dtype=z.dtype)
+    for start in range(0, z.shape[1], CHUNK):
+        chunk = slice(start, start + CHUNK)
+        np.matmul(weights, np.square(z[:, chunk]), out=squares[chunk])
+    return squares

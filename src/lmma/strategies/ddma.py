@@ -1,0 +1,268 @@
+"""dd-MA-ES and d-LR-ES: a diagonal, a matrix and a few quick directions. Ours, not the paper's.
+
+    x = mean + sigma D A L z,    L = I + U (sqrt(1 + s) - 1) U^T
+
+=======  ==================  ========  ================================================================
+symbol   code                shape     meaning
+=======  ==================  ========  ================================================================
+D        ``scales``          (n,)      one step size for each coordinate, learned in O(n) evaluations
+A        ``core``            (n, n)    full matrix, learned in O(n^2) evaluations; I in d-LR-ES
+U        ``axes``            (k, n)    directions of the low-rank part F = D A U sqrt(s)
+S        ``variances``       (k,)      what leads [F p_c d_i] in these directions; s = max(0, S - tau)
+p_c      ``path``            (n,)      evolution path of d = L z, renewed quickly
+p_A      ``core_path``       (n,)      evolution path of z for A
+v_i      -                   (lam,)    active weights, see ``active.py``
+q_i      -                   (lam, n)  L^-1 z_i: what is left of z_i where L explains nothing
+kappa_j  -                   (n,)      (1 + C_jj (C^-1)_jj) / 2 with C = A A^T
+=======  ==================  ========  ================================================================
+
+Each part is a natural gradient step that holds the others fixed, F in the coordinates of x:
+
+    D <- D exp(c_D g / (2 kappa)),       g_j = sum_i v_i a_ij b_ij + share (a_j b_j of p_sigma - h_j),
+                                         a = A q, b = A^-T q, h its expectation
+    A <- A (I + G/2),                    G = c_mu sum_i v_i q_i q_i^T + c_1 (q_A q_A^T - L^-2)
+    F F^T <- the k leading axes of       (1 - c_1F - c_muF) F F^T + c_1F p_c p_c^T + c_muF sum_i w_i d_i d_i^T
+
+g and G vanish where F explains a direction already, so the three do not fight. kappa is the variance
+inflation factor of regression: 1 where A leaves a coordinate uncorrelated, huge where A has learned a rotated
+function, and D then stands still; it is the diagonal of the Fisher matrix of D. F is carried over into the
+coordinates of the new D and A, for a tilt by a tenth ruins an axis a thousandfold stretched. tau takes away
+what random selection alone would leave in S.
+
+After Ros and Hansen (2008: a diagonal alone), Akimoto and Hansen (2016, 2019: D with a low-rank part, D with
+a full C damped by its condition), Beyer and Sendhoff (2017: MA-ES), Jastrebski and Arnold (2006: active
+weights). docs/research.md has the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.active import active_weights
+from lmma.strategies.core import Core, FullCore, IdentityCore
+from lmma.strategies.dlmma import diagonal_rate
+from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.lmma import CAP
+from lmma.strategies.lowrank import leading_axes, shrunk, stretched
+from lmma.strategies.ma import ma_parameters
+from lmma.strategies.recombination import Array, Indices, Recombination, Selection, cumulate, recombination
+from lmma.strategies.registry import register
+from lmma.strategies.stepsize import CSA
+
+DAMPING = 0.8  # of the step size; LM-MA-ES has 2, which costs a quarter more on the sphere
+
+
+@dataclass(frozen=True)
+class DDMAParameters:
+    """The constants of dd-MA-ES and d-LR-ES."""
+
+    recombination: Recombination
+    c_sigma: float
+    c_scale: float  # c_D
+    path_share: float
+    k: int
+    tau: float
+    c_c_axes: float
+    c_1_axes: float  # c_1F
+    c_mu_axes: float  # c_muF
+    c_c: float
+    c_1: float
+    c_mu: float
+
+
+def ddma_parameters(
+    n: int,
+    lam: int,
+    *,
+    mu: int | None = None,
+    weights: Array | None = None,
+    c_sigma: float | None = None,
+    c_scale: float | None = None,
+    path_share: float = 0.2,
+    k: int = 2,
+    tau: float = 3.0,
+    c_c_axes: float | None = None,
+    c_1_axes: float | None = None,
+    c_mu_axes: float | None = None,
+    c_c: float | None = None,
+    c_1: float | None = None,
+    c_mu: float | None = None,
+) -> DDMAParameters:
+    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the defaults."""
+    shared = recombination(lam, mu, weights)
+    mu_w = shared.mu_w
+    ma = ma_parameters(n, lam, weights=shared.weights, c_1=c_1, c_mu=c_mu)
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    k = min(k, n)
+    quick = n * (k + 2) + mu_w
+    if c_mu_axes is None:
+        c_mu_axes = min(2 * (mu_w - 2 + 1 / mu_w) / quick, CAP)
+    return DDMAParameters(
+        shared,
+        c_sigma=min(1.1 * lam / n, 0.3) if c_sigma is None else c_sigma,
+        c_scale=min(1.2 * diagonal_rate(n, shared), CAP) if c_scale is None else c_scale,
+        path_share=path_share,
+        k=k,
+        tau=tau,
+        c_c_axes=min(10 / (n + 4), CAP) if c_c_axes is None else c_c_axes,
+        c_1_axes=min(2 / quick, CAP) if c_1_axes is None else c_1_axes,
+        c_mu_axes=c_mu_axes,
+        c_c=4 / (n + 4) if c_c is None else c_c,
+        c_1=ma.c_1,
+        c_mu=ma.c_mu,
+    )
+
+
+@final
+class Decoded(Transform):
+    """d = D A L z."""
+
+    STATE = ("scales", "axes", "variances", "path", "core_path")
+
+    def __init__(self, n: int, parameters: DDMAParameters, core: Core, dtype: npt.DTypeLike) -> None:
+        self.parameters = parameters
+        self.core = core
+        self.scales = np.ones(n, dtype=dtype)
+        self.axes = np.zeros((parameters.k, n), dtype=dtype)
+        self.variances = np.zeros(parameters.k)
+        self.path = np.zeros(n, dtype=dtype)
+        self.core_path = np.zeros(n, dtype=dtype)
+
+    @property
+    def stretch(self) -> Array:
+        """The variance along each axis beyond 1."""
+        return np.maximum(self.variances - self.parameters.tau, 0.0)
+
+    def sample(
+        self,
+        source: Source,
+        generation: int,
+        mean: Array,
+        step: float | Array,
+        z: Array,
+        d: Array,
+        out: Array,
+    ) -> None:
+        """Draw z and set ``out`` to the candidates ``mean + step * d``."""
+        source.draw(generation, 0, z)
+        self.apply(z, out=out)
+        out *= np.asarray(step, dtype=out.dtype)
+        out += mean
+
+    def apply(self, z: Array, out: Array | None = None) -> Array:
+        """Return D A L z."""
+        d = self.core.times(stretched(z, self.axes, self.stretch))
+        return np.multiply(d, self.scales, out=out)
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of D A L times d."""
+        return stretched(self.core.transposed_times(d * self.scales), self.axes, self.stretch)
+
+    def update(self, best: Selection, p_sigma: Array) -> None:
+        """Let D, A and F learn from one generation."""
+        p, dtype, stretch = self.parameters, self.scales.dtype, self.stretch
+        mu, valid, k = len(best.weights), len(best.order), p.k
+        z = best.pick(best.sampled_z, valid)
+        ranks = (active_weights(valid) if valid > 1 else np.zeros(valid)).astype(dtype)
+        cumulate(self.core_path, p.c_c, best.mu_w, best.z_mean)
+        rows = np.vstack((z, self.core_path, p_sigma, self.axes))  # q_i, q_A, q_sigma, U
+        rows[:-k] = shrunk(rows[:-k], self.axes, stretch)
+        images, duals = self.core.times(rows), self.core.transposed_solved(rows)
+        explained = (stretch / (1 + stretch)).astype(dtype)  # I - U explained U^T = L^-2
+
+        # D
+        products = images * duals
+        g = ranks @ products[:valid]
+        g += p.path_share * (products[valid + 1] - 1 + explained @ products[-k:])
+        g *= p.c_scale / (1 + self.core.inflation)
+        self.scales *= np.exp(g)
+        change = np.exp(g - g.mean())  # F keeps its size in units of sigma
+
+        # F, to be carried over into the new coordinates
+        cumulate(self.path, p.c_c_axes, best.mu_w, stretched(best.z_mean, self.axes, stretch))
+        kept = np.sqrt((1 - p.c_1_axes - p.c_mu_axes) * self.variances)
+        gains = np.sqrt(p.c_mu_axes * best.weights)
+        steps = np.vstack((
+            kept[:, None] * self.axes,
+            gains[:, None] * stretched(z[:mu], self.axes, stretch),
+            self.path,
+        )).astype(dtype)  # fmt: skip
+        steps = self.core.times(steps) / change
+
+        # A; q_sigma has no part in it
+        used = np.delete(np.arange(len(rows)), valid + 1)
+        self.core.multiply(
+            rows[used], images[used], duals[used],
+            np.concatenate((self._core_gains(z, ranks), [p.c_1], p.c_1 * explained)), p.c_1,
+        )  # fmt: skip
+
+        steps = self.core.solved(steps)
+        self.path[...] = steps[-1]
+        steps[-1] *= math.sqrt(p.c_1_axes)
+        self.axes[...], self.variances[...] = leading_axes(steps, k)
+
+    def _core_gains(self, z: Array, ranks: Array) -> Array:
+        """Return c_mu v_i; negative ones scaled as if z_i had length sqrt(n), so that A stays regular."""
+        c_mu, n = self.parameters.c_mu, len(self.scales)
+        lengths2 = np.maximum(np.einsum("ij,ij->i", z, z), 1e-30)
+        negative = n * min(1.0, 1 / (2 * n * c_mu)) if c_mu > 0 else 0.0
+        gains: Array = c_mu * np.where(ranks < 0, ranks * negative / lengths2, ranks)
+        return gains
+
+    def recentre(self) -> float:
+        """Scale D to geometric mean 1 and return the factor taken out."""
+        factor = math.exp(float(np.mean(np.log(self.scales, dtype=np.float64))))
+        self.scales /= self.scales.dtype.type(factor)
+        return factor
+
+
+class _DecodedES(ES):
+    """What the two strategies share: all but the core."""
+
+    define = staticmethod(ddma_parameters)
+    parameters: DDMAParameters
+    transform: Decoded
+
+    def _make_step(self) -> CSA:
+        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype, damping=DAMPING)
+
+    def _update(self, order: Indices, values: Array) -> None:
+        self.sigma *= self.transform.recentre()
+        super()._update(order, values)
+
+    def _parts(self) -> dict[str, Any]:
+        return {**super()._parts(), "core": self.transform.core}
+
+
+@final
+@register("dd-ma-es")
+class DDMAES(_DecodedES):
+    """MA-ES decoded by a diagonal and helped by two quick directions, O(n^2) a sample."""
+
+    def _make_transform(self) -> Decoded:
+        return Decoded(self.n, self.parameters, FullCore(self.n, self.dtype), self.dtype)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs: A, its inverse, rows for each candidate."""
+        return (3 * n + 9 * popsize + 30) * n * itemsize
+
+
+@final
+@register("d-lr-es")
+class DLRES(_DecodedES):
+    """A diagonal and two quick directions, O(n) a sample: for what dd-MA-ES's matrix is too large for."""
+
+    def _make_transform(self) -> Decoded:
+        return Decoded(self.n, self.parameters, IdentityCore(self.n, self.dtype), self.dtype)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs: several rows for each candidate."""
+        return (8 * popsize + 30) * n * itemsize

@@ -1,0 +1,165 @@
+"""d-LM-MA-ES: a diagonal matrix over the direction vectors of LM-MA-ES. Ours, not the paper's.
+
+=======  ===============  ========  ==================================================================
+symbol   code             shape     meaning
+=======  ===============  ========  ==================================================================
+D        ``scales``       (n,)      one step size for each coordinate, x = mean + sigma D (M z)
+M        ``inner``        -         the direction vectors of ``lmma.py``, unchanged
+v_i      ``weights``      (lam,)    active weights: log((lam + 1)/2) - log i, positive part scaled to sum
+                                    1, negative part to -1
+c_D      ``c_scale``      float     learning rate of D
+kappa    ``kappa``        float     how far the m_i are stretched beyond what random selection makes of them
+=======  ===============  ========  ==================================================================
+
+After the path p_sigma is updated, for each coordinate,
+
+    g = sum_i v_i (z_i^2 - 1) + 0.3 (p_sigma^2 - 1),    D <- D exp(c_D g / (2 kappa)),
+
+and the geometric mean of D moves into sigma (at the next update, so that sigma answers for one generation
+as in every other strategy). The rate is that of separable CMA-ES, (c_1 + c_mu)(n + 2)/3 (Ros and Hansen
+2008), the form of the update that of the exponential natural evolution strategies. Where the m_i are long,
+z is no longer what coordinates show, and
+
+    kappa = max(1, prod_j (1 - c_d,j + c_d,j |m_j|^2) / prod_j (1 - c_d,j + c_d,j n))
+
+holds D back: without it cigar and Rosenbrock stall.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.active import active_squares
+from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters, lmma_parameters
+from lmma.strategies.ma import ma_parameters
+from lmma.strategies.recombination import Array, Indices, Recombination, Selection, default_popsize
+from lmma.strategies.registry import register
+from lmma.strategies.stepsize import CSA
+
+PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation
+
+
+@dataclass(frozen=True)
+class DLMMAParameters:
+    """The constants of d-LM-MA-ES."""
+
+    recombination: Recombination
+    c_sigma: float
+    c_scale: float
+    inner: LMMAParameters
+
+
+def dlmma_parameters(n: int, lam: int, *, c_scale: float | None = None, **overrides: Any) -> DLMMAParameters:
+    """Return the constants for ``n`` variables and ``lam`` candidates; ``overrides`` are of LM-MA-ES."""
+    inner = lmma_parameters(n, lam, **overrides)
+    if c_scale is None:
+        c_scale = diagonal_rate(n, inner.recombination)
+    if not 0 <= c_scale <= 1:
+        raise ValueError(f"c_scale must be a rate in [0, 1], got {c_scale}")
+    return DLMMAParameters(inner.recombination, inner.c_sigma, c_scale, inner)
+
+
+def diagonal_rate(n: int, shared: Recombination) -> float:
+    """Return (c_1 + c_mu)(n + 2)/3 with the rates of CMA-ES, at most ``CAP``."""
+    cma = ma_parameters(n, shared.lam, weights=shared.weights)
+    return min((cma.c_1 + cma.c_mu) * (n + 2) / 3, CAP)
+
+
+@final
+class ScaledDirections(Transform):
+    """d = D M z, with M that of LM-MA-ES."""
+
+    STATE = ("scales", "vectors", "gram", "age")
+
+    def __init__(self, n: int, parameters: DLMMAParameters, dtype: npt.DTypeLike) -> None:
+        self.c_scale = parameters.c_scale
+        self.scales = np.ones(n, dtype=dtype)
+        self.inner = DirectionVectors(n, parameters.inner, dtype)
+        self.vectors, self.gram = self.inner.vectors, self.inner.gram
+
+    @property
+    def age(self) -> int:
+        """Generations the direction vectors have learned from."""
+        return self.inner.age
+
+    @age.setter
+    def age(self, age: int) -> None:
+        self.inner.age = age
+
+    def sample(
+        self,
+        source: Source,
+        generation: int,
+        mean: Array,
+        step: float | Array,
+        z: Array,
+        d: Array,
+        out: Array,
+    ) -> None:
+        """Sample as LM-MA-ES does, with a step size for each coordinate."""
+        scaled = (step * self.scales).astype(out.dtype, copy=False)
+        self.inner.sample(source, generation, mean, scaled, z, d, out)
+
+    def apply(self, z: Array, out: Array | None = None) -> Array:
+        """Return D M z."""
+        return np.multiply(self.inner.apply(z), self.scales, out=out)
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of D M times d."""
+        return self.inner.apply_transposed(d * self.scales)
+
+    def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
+        """Return D M z_mean."""
+        return self.inner.mean_direction(order, weights, z_mean) * self.scales
+
+    def kappa(self) -> float:
+        """Return by how much the m_i stretch beyond their length under random selection, at least 1."""
+        k, n = self.inner.active, len(self.scales)
+        c_d = self.inner.parameters.c_d[:k]
+        stretched = 1 - c_d + c_d * np.diagonal(self.gram)[:k]
+        return max(1.0, float(np.prod(stretched / (1 - c_d + c_d * n))))
+
+    def update(self, best: Selection, p_sigma: Array) -> None:
+        """Move D towards the coordinates' variances among the selected; then let M learn."""
+        excess = active_squares(best)
+        excess += PATH_SHARE * (np.square(p_sigma) - 1)
+        excess *= self.c_scale / (2 * self.kappa())
+        self.scales *= np.exp(excess, out=excess)
+        self.inner.update(best, p_sigma)
+
+    def recentre(self) -> float:
+        """Scale D to geometric mean 1 and return the factor taken out."""
+        factor = math.exp(float(np.mean(np.log(self.scales, dtype=np.float64))))
+        self.scales /= self.scales.dtype.type(factor)
+        return factor
+
+
+@final
+@register("d-lm-ma-es")
+class DLMMAES(ES):
+    """LM-MA-ES under a learned diagonal, O(n log n) a sample: quick where coordinates mean something."""
+
+    define = staticmethod(dlmma_parameters)
+    parameters: DLMMAParameters
+    transform: ScaledDirections
+
+    def _make_step(self) -> CSA:
+        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+
+    def _make_transform(self) -> ScaledDirections:
+        return ScaledDirections(self.n, self.parameters, self.dtype)
+
+    def _update(self, order: Indices, values: Array) -> None:
+        self.sigma *= self.transform.recentre()
+        super()._update(order, values)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs: as LM-MA-ES, and a few vectors more."""
+        return (default_popsize(n) + 2 * popsize + 14) * n * itemsize

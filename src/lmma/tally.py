@@ -1,0 +1,57 @@
+"""What a run has done so far, over all its restarts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One strategy's part of a run: from its start to the rule that ended it."""
+
+    popsize: int
+    evaluations: int
+    best_fun: float
+    reason: str
+    small: bool = False  # whether it belonged to BIPOP's small populations
+
+
+@dataclass
+class Tally:
+    """Counts and the best evaluation, as candidates and values pass by."""
+
+    evaluations: int = 0
+    generation: int = 0
+    failures: int = 0  # evaluations that gave no finite value
+    late: int = 0  # evaluations that were not waited for
+    failing: int = 0  # generations in a row in which nothing succeeded
+    best_fun: float = math.inf
+    best_x: Array | None = None
+    seconds: float = 0.0  # before this process took over
+    legs: list[Leg] = field(default_factory=list)  # those that have ended
+    whole: bool = True  # False in the middle of an update, when nothing may be saved
+
+    def take(
+        self, candidates: Array, values: npt.NDArray[np.float64], late: npt.NDArray[np.bool_] | None
+    ) -> None:
+        """Count one evaluation for each row and keep the best."""
+        self.evaluations += len(values)
+        missing = int(np.count_nonzero(np.isnan(values)))
+        dropped = 0 if late is None else int(np.count_nonzero(late))
+        self.failures += missing - dropped
+        self.late += dropped
+        if missing == len(values):
+            return
+        best = int(np.nanargmin(values) if missing else np.argmin(values))
+        if values[best] < self.best_fun:
+            self.best_fun = float(values[best])
+            if self.best_x is None or len(self.best_x) != candidates.shape[1]:
+                self.best_x = candidates[best].copy()
+            else:
+                np.copyto(self.best_x, candidates[best])

@@ -1,0 +1,3 @@
+"""The version of this library, where every part can read it."""
+
+__version__ = "0.1.0"

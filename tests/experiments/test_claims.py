@@ -1,0 +1,185 @@
+"""Every rule can come out either way: records that support the claim, records that contradict it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from made_up import invariance, measured, run_record
+
+from lmma.experiments.claims import CLAIMS, as_markdown, judge, summary
+
+Records = list[dict[str, Any]]
+SIX = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
+
+
+def runs(
+    method: str, medians: dict[tuple[str, int], float | None], seconds: float = 1.0, spent: int = 0
+) -> Records:
+    """Return three runs around each median; None means that none reached the target."""
+    return [
+        run_record(p, method, n, seed, None if m is None else round(m * (0.9 + 0.05 * seed)), seconds=seconds,
+                   spent=spent)
+        for (p, n), m in medians.items()
+        for seed in (1, 2, 3)
+    ]  # fmt: skip
+
+
+def points(
+    kind: str, method: str, power: float, dims: tuple[int, ...] = (512, 1024, 2048, 4096, 8192)
+) -> Records:
+    return [measured(kind, method, n, 1e-6 * n**power if kind == "timing" else 100 * n**power) for n in dims]
+
+
+def everywhere(value: float, dims: tuple[int, ...] = (128, 512)) -> dict[tuple[str, int], float | None]:
+    return {(problem, n): value * n for problem in SIX for n in dims}
+
+
+def rotated(value: float) -> dict[tuple[str, int], float | None]:
+    return {(f"rotated-{problem}", 128): value for problem in SIX}
+
+
+def plain(value: float) -> dict[tuple[str, int], float | None]:
+    return {(problem, 128): value for problem in SIX}
+
+
+def growing(problem: str, power: float) -> dict[tuple[str, int], float | None]:
+    return {(problem, n): 1000.0 * n**power for n in (128, 256, 512)}
+
+
+ARCHIVE_STUCK = runs("lm-ma-es-archive", plain(1200) | {("cigar", 128): None}, spent=9000)
+
+# claim -> (records under which it holds, records under which it fails)
+CASES: dict[str, tuple[Records, Records]] = {
+    "update": ([invariance("ma-es", "update", 1e-14)], [invariance("ma-es", "update", 1e-3)]),
+    "ma-cma": (
+        runs("ma-es", plain(1000)) + runs("cma-es", plain(1000)),
+        runs("ma-es", plain(2000)) + runs("cma-es", plain(1000)),
+    ),
+    "memory": (points("memory", "lm-ma-es", 1.1), points("memory", "lm-ma-es", 2.0)),
+    "memory-ma": (points("memory", "ma-es", 2.0), points("memory", "ma-es", 1.0)),
+    "monotone": ([invariance("lm-ma-es", "monotone", 0.0)], [invariance("lm-ma-es", "monotone", 1e-15)]),
+    "translation": (
+        [invariance("lm-ma-es", "translation", 1e-15)],
+        [invariance("lm-ma-es", "translation", 0.1)],
+    ),
+    "scale": ([invariance("lm-ma-es", "scale", 0.0)], [invariance("lm-ma-es", "scale", 0.1)]),
+    "time": (points("timing", "lm-ma-es", 1.1), points("timing", "lm-ma-es", 1.5)),
+    "time-ma": (points("timing", "ma-es", 2.0), points("timing", "ma-es", 1.3)),
+    "cheaper": (
+        points("timing", "lm-ma-es", 1.1) + points("timing", "ma-es", 2.0),
+        points("timing", "lm-ma-es", 1.1) + points("timing", "ma-es", 1.0),
+    ),
+    "solves": (
+        runs("lm-ma-es", plain(1000)),
+        runs("lm-ma-es", plain(1000) | {("discus", 256): None}),
+    ),
+    "fewer": (
+        runs("lm-ma-es", everywhere(1)) + runs("ma-es", everywhere(2)),
+        runs("lm-ma-es", everywhere(2)) + runs("ma-es", everywhere(1)),
+    ),
+    "fewer-as-n-grows": (
+        runs("lm-ma-es", everywhere(10)) + runs("ma-es", {pair: pair[1] ** 1.6 for pair in everywhere(1)}),
+        runs("lm-ma-es", everywhere(10)) + runs("ma-es", dict.fromkeys(everywhere(1), 4000)),
+    ),
+    "faster": (
+        runs("lm-ma-es", everywhere(1), seconds=1) + runs("ma-es", everywhere(1), seconds=9),
+        runs("lm-ma-es", everywhere(1), seconds=2) + runs("ma-es", everywhere(1), seconds=1),
+    ),
+    "hundredfold": (
+        runs("lm-ma-es", everywhere(1), seconds=1) + runs("ma-es", everywhere(1), seconds=150),
+        runs("lm-ma-es", everywhere(1, (1024,))) + runs("ma-es", everywhere(1, (1024,)), seconds=50),
+    ),
+    "scaling-rosenbrock": (
+        runs("lm-ma-es", growing("rosenbrock", 1.1)) + runs("lm-cma-es", growing("rosenbrock", 1.4)),
+        runs("lm-ma-es", growing("rosenbrock", 1.4)) + runs("lm-cma-es", growing("rosenbrock", 1.1)),
+    ),
+    "scaling-discus": (
+        runs("lm-ma-es", growing("discus", 1.0)) + runs("lm-cma-es", growing("discus", 1.6)),
+        runs("lm-ma-es", growing("discus", 1.6)) + runs("lm-cma-es", growing("discus", 1.0)),
+    ),
+    "scaling-cigar": (
+        runs("lm-ma-es", growing("cigar", 1.2)) + runs("lm-cma-es", growing("cigar", 1.0)),
+        runs("lm-ma-es", growing("cigar", 1.0)) + runs("lm-cma-es", growing("cigar", 1.2)),
+    ),
+    "vd-rotated": (
+        runs("vd-cma-es", plain(1000)) + runs("vd-cma-es", dict.fromkeys(rotated(1)), spent=50_000),
+        runs("vd-cma-es", plain(1000)) + runs("vd-cma-es", rotated(2000)),
+    ),
+    "active": (
+        runs("cma-es", plain(1000)) + runs("acma-es", plain(1000) | {("discus", 128): 480.0}),
+        runs("cma-es", plain(1000)) + runs("acma-es", plain(1000) | {("discus", 128): 2000.0}),
+    ),
+    "rotated": (
+        runs("lm-ma-es", plain(1000)) + runs("lm-ma-es", rotated(1100)),
+        runs("lm-ma-es", plain(1000)) + runs("lm-ma-es", rotated(1500)),
+    ),
+    "shifted": (
+        runs("lm-ma-es", plain(1000) | {("shifted-cigar", 128): 950, ("shifted-sphere", 128): 1000}),
+        runs("lm-ma-es", plain(1000) | {("shifted-cigar", 128): 500, ("shifted-sphere", 128): 1000}),
+    ),
+    "rotated-within-noise": (
+        runs("lm-ma-es", plain(1000)) + runs("lm-ma-es", rotated(1050)),
+        runs("lm-ma-es", plain(1000)) + runs("lm-ma-es", rotated(1200)),
+    ),
+    "archive": (
+        runs("lm-ma-es", plain(1000)) + runs("lm-ma-es-archive", plain(1200)),
+        runs("lm-ma-es", plain(1000)) + ARCHIVE_STUCK,
+    ),
+}  # fmt: skip
+
+
+def verdict(records: Records, id: str) -> str:
+    return {row.claim.id: row.finding.verdict for row in judge(records)}[id]
+
+
+def test_every_claim_has_a_case():
+    assert set(CASES) == {claim.id for claim in CLAIMS}
+    assert len(CLAIMS) == len({claim.id for claim in CLAIMS})
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_supporting_records_make_the_claim_hold(id):
+    assert verdict(CASES[id][0], id) == "holds"
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_contradicting_records_make_the_claim_fail(id):
+    assert verdict(CASES[id][1], id) == "fails"
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_without_records_nothing_is_decided(id):
+    assert verdict([], id) == "not enough data"
+
+
+def test_dimensions_below_the_papers_decide_nothing():
+    small = {(problem, n): 100.0 for problem in SIX for n in (16, 64)}
+    assert verdict(runs("lm-ma-es", small) + runs("ma-es", small), "fewer") == "not enough data"
+
+
+def test_another_target_decides_nothing():
+    records = CASES["fewer"][0]
+    loose = [record | {"spec": record["spec"] | {"target": 1e-3}} for record in records]
+    assert verdict(loose, "fewer") == "not enough data"
+
+
+def test_one_seed_under_two_budgets_counts_once_and_the_longer_run_counts():
+    cut = run_record("discus", "lm-ma-es", 128, 1, None, spent=10)
+    cut["spec"]["budget"] = 10
+    whole = runs("lm-ma-es", plain(1000))
+    assert verdict([cut, *whole], "solves") == "holds"
+    assert verdict([*whole, cut], "solves") == "holds"
+
+
+def test_hundredfold_waits_for_large_n():
+    records = runs("lm-ma-es", everywhere(1)) + runs("ma-es", everywhere(1), seconds=50)
+    assert verdict(records, "hundredfold") == "not enough data"
+
+
+def test_the_ledger_reads_as_a_table_with_its_rules():
+    rows = judge(CASES["fewer"][0])
+    text = as_markdown(rows)
+    assert summary(rows) in text
+    assert "| fewer | In many cases" in text
+    assert text.count("- **") == len(CLAIMS)

@@ -1,0 +1,246 @@
+"""What is published says what the records say, and the page stands alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from made_up import invariance, measured, run_record
+
+from lmma.experiments import publish as publishing
+from lmma.experiments import tables
+from lmma.experiments.figures import comparison, figures, median_run
+from lmma.experiments.files import OutputError, as_csv, write, write_text
+from lmma.experiments.paper import PRESETS, SIX, preset
+from lmma.experiments.spec import Run, refuse_what_is_unknown
+from lmma.plotting.data import FigureData, Panel, Series
+from lmma.report import Chart, Commands, Prose, Table, as_html, as_markdown
+from lmma.report.charts import chart, plotly_script
+
+COUNTS = {1: 900, 2: 1000, 3: 1300}
+
+
+@pytest.fixture(scope="module")
+def records():
+    made = [
+        run_record(problem, method, n, seed, count * n)
+        for problem in (*SIX, "rotated-cigar", "shifted-cigar")
+        for method in ("lm-ma-es", "ma-es", "vd-cma-es")
+        for n in (128, 256)
+        for seed, count in COUNTS.items()
+    ]
+    made.append(run_record("rosenbrock", "lm-ma-es", 128, 4, None, spent=5_000_000))
+    made += [measured("timing", m, n, 1e-8 * n) for m in ("lm-ma-es", "ma-es") for n in (128, 1024)]
+    made += [measured("memory", m, n, 100.0 * n) for m in ("lm-ma-es", "ma-es") for n in (128, 1024)]
+    made.append(invariance("lm-ma-es", "monotone", 0.0))
+    return made
+
+
+def test_figures_show_medians_and_quartiles_of_successes(records):
+    shown = figures(records)
+    rosenbrock = next(panel for panel in shown["fig2"].panels if panel.title == "Rosenbrock")
+    line = next(s for s in rosenbrock.series if s.label == "LM-MA-ES")
+    assert line.x == (128, 256)
+    assert line.y == (1000 * 128, 1000 * 256)
+    assert line.lower == (950 * 128, 950 * 256)
+    assert line.upper == (1150 * 128, 1150 * 256)
+    assert line.notes[0] == "3 of 4 runs reached the target"
+
+
+def test_figures_have_the_papers_panels(records):
+    shown = figures(records)
+    assert [len(shown[name].panels) for name in ("fig1", "fig2", "fig3", "figS1")] == [2, 12, 6, 4]
+    cigar = next(panel for panel in shown["fig3"].panels if panel.title == "Cigar")
+    assert "VD-CMA-ES, rotated" in {s.label for s in cigar.series}
+    curves = next(panel for panel in shown["figS1"].panels if panel.title == "Cigar")
+    assert {s.label for s in curves.series} == {
+        f"n = {n}, {w}" for n in (128, 256) for w in ("separable", "rotated")
+    }
+
+
+def test_figures_need_no_records():
+    assert all(not s.y for data in figures([]).values() for panel in data.panels for s in panel.series)
+
+
+def test_the_median_run_counts_failures_as_the_slowest():
+    runs = [run_record("cigar", "ma-es", 8, seed, count) for seed, count in ((1, 50), (2, None), (3, 10))]
+    runs[0]["curve"] = {"evaluations": [50], "best_fun": [1.0]}
+    assert median_run(runs) == ((50,), (1.0,))
+
+
+def test_a_comparison_uses_the_target_it_was_run_with(records):
+    loose = [r | {"spec": r["spec"] | {"target": 1e-3}} for r in records if r["kind"] == "run"]
+    assert any(s.y for panel in comparison(loose).panels for s in panel.series)
+
+
+def test_drawing_gives_png_and_svg_for_full_and_empty_figures(records, tmp_path):
+    from lmma.plotting.paper import draw
+    from lmma.plotting.style import save
+
+    data = figures(records)
+    for name, suffix in (("fig1", ".svg"), ("fig3", ".png"), ("figS1", ".svg")):
+        save(draw(data[name]), tmp_path / f"{name}{suffix}")
+        assert (tmp_path / f"{name}{suffix}").stat().st_size > 10_000
+    save(draw(figures([])["fig3"]), tmp_path / "empty.png")
+    assert (tmp_path / "empty.png").exists()
+
+
+# Tables and files
+
+
+def test_tables_have_a_row_for_each_run_and_for_each_sample(records):
+    rows = tables.runs(records)
+    assert len(rows) == sum(record["kind"] == "run" for record in records)
+    assert "curve" not in rows[0]
+    middle = {(r["problem"], r["method"], r["n"]): r for r in tables.medians(records)}
+    assert middle["rosenbrock", "lm-ma-es", 128]["reached"] == "3/4"
+    assert middle["rosenbrock", "lm-ma-es", 128]["median evaluations"] == 128_000
+    assert len(tables.measurements(records)) == 4 * 2 + 4 + 1
+    assert "rosenbrock" in tables.as_text(tables.medians(records))
+    assert tables.as_text([]) == "(nothing)"
+
+
+def test_csv_comes_back(records):
+    rows = list(csv.DictReader(as_csv(tables.medians(records)).splitlines()))
+    assert rows[0].keys() == tables.medians(records)[0].keys()
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "before")
+
+    def fails(aside):
+        aside.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OutputError, match="No space left"):
+        write(path, fails)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_publishing_writes_everything(records, tmp_path):
+    rows = publishing.publish(records, tmp_path, "lmma reproduce --preset quick", ["fig1"])
+    expected = {f"fig1{suffix}" for suffix in (".csv", ".png", ".svg")}
+    expected |= {
+        "ledger.md",
+        "ledger.csv",
+        "runs.csv",
+        "medians.csv",
+        "measurements.csv",
+        "report.html",
+        "report.md",
+    }
+    assert {path.name for path in tmp_path.iterdir()} == expected
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for row in rows:
+        assert row.claim.id in page
+    assert "lmma reproduce --preset quick" in page
+    assert "![" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+# The page
+
+DATA = FigureData(
+    "figX", "A <figure> & more", "Its caption.",
+    (Panel("one", "n", "y", (Series("first </script>", (1, 2), (3, 4), (2, 3), (4, 5), ("a", "b")),)),
+     Panel("two", "n", "y", (Series("second", (1, 2), (3, 4), dashed=True),), target=1e-3)),
+)  # fmt: skip
+PARTS = [
+    Prose("Words", ("1 < 2",)),
+    Chart(DATA, "figX.png", "<?xml?><svg><g/></svg>"),
+    Table("Ledger", ({"id": "a|b", "verdict": "fails", "rule": "r"},), verdict="verdict", folded=("rule",)),
+    Commands("Again", ("lmma reproduce",)),
+]
+
+
+class Checker(HTMLParser):
+    """Notes addresses that would need a network, and elements left open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "link", "br", "img", "path", "use"):
+            self.open.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href") and tag != "a"]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_beside_it():
+    checker = Checker()
+    checker.feed(as_html("T", "lead", PARTS))
+    assert checker.open == []
+    assert checker.addresses == ["data:,"]
+
+
+def test_labels_cannot_break_out_of_the_page():
+    page = as_html("T & <U>", "lead", PARTS)
+    assert "<U>" not in page
+    assert "1 &lt; 2" in page
+    if plotly_script() is not None:
+        assert "first </script>" not in page
+        assert "first <\\/script>" in page
+
+
+def test_without_plotly_the_page_shows_drawn_figures(monkeypatch):
+    monkeypatch.setattr("lmma.report.html.plotly_script", lambda: None)
+    page = as_html("T", "lead", PARTS)
+    assert "<svg><g/></svg>" in page
+    assert "Plotly" not in page
+    assert "<?xml" not in page
+
+
+def test_one_legend_entry_toggles_a_label_in_every_panel():
+    both = FigureData("f", "t", "c", (DATA.panels[0], DATA.panels[0]))
+    drawn = chart(both)
+    lines = [trace for trace in drawn["data"] if "name" in trace]
+    assert [trace["showlegend"] for trace in lines] == [True, False]
+    assert {trace["legendgroup"] for trace in drawn["data"]} == {"first </script>"}
+    assert drawn["layout"]["yaxis2"]["type"] == "log"
+    json.dumps(drawn, allow_nan=False)
+
+
+def test_markdown_shows_verdicts_and_escapes_bars():
+    text = as_markdown("T", "lead", PARTS)
+    assert "| a\\|b | **fails** |" in text
+    assert "![A <figure> & more](figX.png)" in text
+    assert "```\nlmma reproduce\n```" in text
+
+
+# Presets
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_name_only_what_exists(name):
+    experiments = preset(name)
+    assert list(experiments) == ["fig1", "fig2", "fig3", "figS1"]
+    for experiment in experiments.values():
+        assert experiment.tasks
+        refuse_what_is_unknown(experiment.tasks)
+
+
+def test_figures_share_runs():
+    runs = [{t.key for t in e.tasks if isinstance(t, Run)} for e in preset("paper").values()]
+    assert len(runs[1] & runs[2]) > 200
+
+
+def test_the_paper_preset_is_the_papers():
+    tasks = preset("paper")["fig2"].tasks
+    ours = {(t.problem, t.n) for t in tasks if isinstance(t, Run) and t.method == "lm-ma-es"}
+    assert ours == {(problem, 2**k) for problem in SIX for k in range(7, 14)}
+    assert {t.n for t in tasks if isinstance(t, Run) and t.method == "ma-es"} == {128, 256, 512, 1024}
+    assert {t.target for t in tasks if isinstance(t, Run)} == {1e-10}
+    assert {t.seed for t in tasks if isinstance(t, Run)} == {1, 2, 3, 4, 5}
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(ValueError, match=re.escape("smoke, quick, paper")):
+        preset("slow")

@@ -1,0 +1,233 @@
+"""The store keeps what is finished, whoever is killed, and shares work without doing it twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from lmma.experiments import owner
+from lmma.experiments.store import LEASE, Store, StoreError
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+
+
+def test_a_record_comes_back_as_it_was_put(tmp_path):
+    record = {"numbers": [1, 2.5, None], "text": "ä"}
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put("a", "any", record)
+    with Store(tmp_path / "s.sqlite") as store:
+        assert store.records("any") == [record]
+        assert store.records("other") == []
+        assert store.done(["a", "b"]) == {"a"}
+
+
+def test_the_first_record_of_a_key_stays(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put("a", "any", {"value": 1})
+        store.put("a", "any", {"value": 2})
+        assert store.records() == [{"value": 1}]
+
+
+def test_many_keys_are_looked_up_at_once(tmp_path):
+    keys = [f"k{i}" for i in range(2100)]
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put("k2050", "any", {})
+        assert store.done(keys) == {"k2050"}
+        assert store.claim(keys, 3) == ["k0", "k1", "k2"]
+
+
+def test_work_is_claimed_once(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put("a", "any", {})
+        assert store.claim(["a", "b", "c"], 1) == ["b"]
+        assert store.claim(["a", "b", "c"], 2) == ["c"]
+        store.release(["b"])
+        assert store.claim(["a", "b", "c"], 2) == ["b"]
+        store.put("b", "any", {})
+        store.release()
+        assert store.claim(["a", "b", "c"], 9) == ["c"]
+
+
+CLAIM_AND_WAIT = """
+    import sys, time
+    from lmma.experiments.store import Store
+    store = Store(sys.argv[1])
+    print(",".join(store.claim(["a", "b"], 1)), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_claim_lives_as_long_as_its_process(tmp_path):
+    path = tmp_path / "s.sqlite"
+    other = python(CLAIM_AND_WAIT, str(path))
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline().strip() == "a"
+        with Store(path) as store:
+            assert store.claim(["a", "b"], 2) == ["b"]
+            other.send_signal(signal.SIGKILL)
+            other.wait()
+            assert store.claim(["a", "b"], 2) == ["a"]
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+
+
+def test_a_claim_of_another_machine_ends_when_it_is_silent(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.claim(["a"])
+    far = owner.Owner("elsewhere", "boot", 1, "1").text()
+    database = sqlite3.connect(path)
+    database.execute("update claims set owner = ?", (far,))
+    database.commit()
+    with Store(path) as store:
+        assert store.claim(["a"]) == []
+        database.execute("update claims set seen = seen - ?", (LEASE + 1,))
+        database.commit()
+        assert store.claim(["a"]) == ["a"]
+    database.close()
+
+
+def test_a_process_number_used_again_is_another_process():
+    me = owner.myself()
+    assert owner.is_dead(me) is False
+    if me.start:
+        assert owner.is_dead(owner.Owner(me.host, me.boot, me.pid, me.start + "0")) is True
+    if me.boot:
+        assert owner.is_dead(owner.Owner(me.host, "other", me.pid, me.start)) is True
+    assert owner.Owner.parse(me.text()) == me
+    assert owner.Owner.parse("nonsense") is None
+
+
+COUNT = """
+    import sys
+    from lmma.experiments.store import Store
+    mine = 0
+    with Store(sys.argv[1]) as store:
+        keys = [f"k{i}" for i in range(60)]
+        while claimed := store.claim(keys, 1):
+            store.put(claimed[0], "any", {"by": sys.argv[2]})
+            mine += 1
+    print(mine)
+"""
+
+
+def test_two_processes_share_the_work(tmp_path):
+    path = tmp_path / "s.sqlite"
+    Store(path).close()
+    pair = [python(COUNT, str(path), name) for name in "ab"]
+    counts = [int(process.communicate(timeout=60)[0]) for process in pair]
+    assert sum(counts) == 60
+    with Store(path) as store:
+        assert len(store.records()) == 60
+
+
+def test_a_damaged_record_is_set_aside_with_a_word(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.put("good", "any", {"value": 1})
+        store.put("bad", "any", {"value": 2})
+    database = sqlite3.connect(path)
+    database.execute("update records set record = replace(record, '2', '3') where key = 'bad'")
+    database.commit()
+    database.close()
+    with Store(path) as store:
+        assert store.records() == [{"value": 1}]
+        assert "checksum" in store.words[0]
+        assert store.set_aside()[0][0] == "bad"
+        assert store.done(["bad"]) == set()
+        assert store.claim(["bad"]) == ["bad"]
+
+
+def test_a_foreign_record_is_set_aside_with_the_reason(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.put("a", "any", {"value": 1})
+    with Store(path, lambda key, kind, record: "it is not ours") as store:
+        assert store.records() == []
+        assert store.set_aside() == [("a", "it is not ours")]
+
+
+def test_a_file_that_is_no_database_is_kept_under_another_name(tmp_path):
+    path = tmp_path / "s.sqlite"
+    path.write_text("my diary, not a database at all")
+    with Store(path) as store:
+        store.put("a", "any", {})
+        assert "damaged-1" in store.words[0]
+    assert (tmp_path / "s.sqlite.damaged-1").read_text().startswith("my diary")
+
+
+def test_another_programs_database_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "s.sqlite"
+    database = sqlite3.connect(path)
+    database.execute("create table theirs (x)")
+    database.commit()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        Store(path)
+    assert path.read_bytes() == before
+    database.close()
+
+
+def test_a_torn_database_is_reported_in_words(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        for i in range(200):
+            store.put(str(i), "any", {"text": "x" * 500})
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    with pytest.raises(StoreError, match="damaged"), Store(path) as store:
+        store.records()
+
+
+def test_a_newer_schema_is_refused(tmp_path):
+    path = tmp_path / "s.sqlite"
+    Store(path).close()
+    database = sqlite3.connect(path)
+    database.execute("pragma user_version = 99")
+    database.commit()
+    database.close()
+    with pytest.raises(StoreError, match="newer lmma"):
+        Store(path)
+
+
+def test_a_full_disk_is_reported_and_loses_nothing(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.put("kept", "any", {"value": 1})
+        pages = store._db.execute("pragma page_count").fetchone()[0]
+        store._db.execute(f"pragma max_page_count = {pages}")
+        with pytest.raises(StoreError, match="no room left"):
+            store.put("lost", "any", {"text": "x" * 100_000})
+        assert store.records() == [{"value": 1}]
+
+
+def test_a_place_that_cannot_be_written_is_reported(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot make the folder"):
+        Store(tmp_path / "file" / "s.sqlite")
+    with pytest.raises(StoreError):
+        Store(tmp_path)
+
+
+def test_nan_is_not_a_record(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store, pytest.raises(ValueError, match="JSON"):
+        store.put("a", "any", {"value": float("nan")})
