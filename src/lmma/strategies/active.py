@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,11 +12,13 @@ from lmma.strategies.recombination import Array, Selection
 CHUNK = 2048  # columns squared at a time: with some 20 candidates they stay in the second-level cache
 
 
+@lru_cache(16)
 def active_weights(lam: int) -> Array:
     """Return log((lam + 1)/2) - log i for i = 1 ... lam, the positive scaled to sum 1, the negative to -1."""
     raw = math.log((lam + 1) / 2) - np.log(np.arange(1, lam + 1))
     positive, negative = np.maximum(raw, 0.0), np.minimum(raw, 0.0)
     weights: Array = positive / positive.sum() - negative / negative.sum()
+    weights.flags.writeable = False  # every caller shares it
     return weights
 
 

@@ -45,7 +45,7 @@ import numpy.typing as npt
 
 from lmma.strategies.active import active_weights
 from lmma.strategies.core import Core, FullCore, IdentityCore
-from lmma.strategies.dlmma import diagonal_rate
+from lmma.strategies.dlmma import RECENTRE, diagonal_rate
 from lmma.strategies.es import ES, Source, Transform
 from lmma.strategies.lmma import CAP
 from lmma.strategies.lowrank import leading_axes, shrunk, stretched
@@ -233,7 +233,8 @@ class _DecodedES(ES):
         return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype, damping=DAMPING)
 
     def _update(self, order: Indices, values: Array) -> None:
-        self.sigma *= self.transform.recentre()
+        if self.generation % RECENTRE == 0:
+            self.sigma *= self.transform.recentre()
         super()._update(order, values)
 
     def _parts(self) -> dict[str, Any]:

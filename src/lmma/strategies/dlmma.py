@@ -15,8 +15,7 @@ After the path p_sigma is updated, for each coordinate,
 
     g = sum_i v_i (z_i^2 - 1) + 0.3 (p_sigma^2 - 1),    D <- D exp(c_D g / (2 kappa)),
 
-and the geometric mean of D moves into sigma (at the next update, so that sigma answers for one generation
-as in every other strategy). The rate is that of separable CMA-ES, (c_1 + c_mu)(n + 2)/3 (Ros and Hansen
+and the geometric mean of D moves into sigma (now and then: sigma D is what counts). The rate is that of separable CMA-ES, (c_1 + c_mu)(n + 2)/3 (Ros and Hansen
 2008), the form of the update that of the exponential natural evolution strategies. Where the m_i are long,
 z is no longer what coordinates show, and
 
@@ -42,6 +41,7 @@ from lmma.strategies.recombination import Array, Indices, Recombination, Selecti
 from lmma.strategies.registry import register
 from lmma.strategies.stepsize import CSA
 
+RECENTRE = 16  # generations between two moves of the geometric mean; sigma D does not change by them
 PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation
 
 
@@ -123,7 +123,7 @@ class ScaledDirections(Transform):
         k, n = self.inner.active, len(self.scales)
         c_d = self.inner.parameters.c_d[:k]
         stretched = 1 - c_d + c_d * np.diagonal(self.gram)[:k]
-        return max(1.0, float(np.prod(stretched / (1 - c_d + c_d * n))))
+        return max(1.0, float((stretched / (1 - c_d + c_d * n)).prod()))
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move D towards the coordinates' variances among the selected; then let M learn."""
@@ -156,7 +156,8 @@ class DLMMAES(ES):
         return ScaledDirections(self.n, self.parameters, self.dtype)
 
     def _update(self, order: Indices, values: Array) -> None:
-        self.sigma *= self.transform.recentre()
+        if self.generation % RECENTRE == 0:
+            self.sigma *= self.transform.recentre()
         super()._update(order, values)
 
     @classmethod
