@@ -131,12 +131,9 @@ def test_a_run_that_misses_the_target_says_so():
 def test_a_slow_run_is_not_stopped_short_of_the_target_and_a_stuck_one_is():
     # LM-MA-ES crawls on the ellipsoid: with default tolerances it ends above the target.
     assert perform(Run("ellipsoid", "lm-ma-es", 4, 1, 10**6))["reason"] == "ftarget"
-    runs = [perform(Run("rosenbrock", "ma-es", 10, seed, 200_000)) for seed in range(12)]
-    stuck = [run for run in runs if not run["success"]]  # about a quarter end in the local optimum
-    assert stuck
-    for run in stuck:
-        assert run["best_fun"] == pytest.approx(3.98, abs=0.02)
-        assert run["reason"] != "maxfevals"
+    stuck = perform(Run("rastrigin", "ma-es", 10, 1, 200_000))
+    assert stuck["best_fun"] > 0.9  # the lowest of the local optima
+    assert stuck["reason"] in ("tolfun", "tolx")
 
 
 def test_methods_start_from_the_same_point():
