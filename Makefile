@@ -10,7 +10,7 @@ SOURCES := pyproject.toml setup.py $(shell find src/lmma -name '*.c' -o -name '*
 # One BLAS thread for each test process: more would only get into one another's way.
 QUIET_BLAS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: run test lint bench figure clean help
+.PHONY: run test lint bench docs figure clean help
 
 run: $(VENV)/.installed-plot  ## minimise an ill-conditioned function of 100 variables and draw how it went
 	@mkdir -p out
@@ -25,8 +25,11 @@ lint: $(VENV)/.installed-test  ## run the checks that need not run the code
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.installed-test  ## measure a generation against its parts and against peers
+bench: $(VENV)/.installed-bench  ## measure a generation against its parts and against peers
 	$(BIN)/python benchmarks/generation.py
+
+docs: $(VENV)/.installed-docs  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
 
 figure: $(VENV)/.installed-plot  ## draw the picture of the README again
 	$(BIN)/python examples/readme_figure.py
