@@ -177,6 +177,17 @@ def test_hundredfold_waits_for_large_n():
     assert verdict(records, "hundredfold") == "not enough data"
 
 
+def test_powers_too_close_to_tell_apart_decide_nothing():
+    def over(dims, power):
+        return {("cigar", n): 1000.0 * n**power for n in dims}
+
+    def both(*dims):
+        return runs("lm-ma-es", over(dims, 1.0)) + runs("lm-cma-es", over(dims, 1.05))
+
+    assert verdict(both(128, 256), "scaling-cigar") == "not enough data"
+    assert verdict(both(128, 512), "scaling-cigar") == "fails"
+
+
 def test_the_ledger_reads_as_a_table_with_its_rules():
     rows = judge(CASES["fewer"][0])
     text = as_markdown(rows)
