@@ -64,9 +64,9 @@ def _archive(evidence: Evidence) -> Finding:
             ratio = (variant.median if variant.solved else float(variant.spent)) / main.median
             if variant.solved or ratio > 1.5:
                 ratios[problem, n] = ratio
-    if len(ratios) < 3:
-        return undecided("both variants on three functions")
     alike = all(1 / 1.5 <= ratio <= 1.5 for ratio in ratios.values())
+    if alike and len(ratios) < 3:
+        return undecided("both variants on three functions")
     return decided(alike, f"archive / main, as printed: {listed(ratios)}")
 
 
