@@ -1,4 +1,9 @@
+import signal
+
 import pytest
+
+# A job started in the background ignores Ctrl-C, and so would every program that a test starts to interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
