@@ -15,9 +15,9 @@ After the path p_sigma is updated, for each coordinate,
 
     g = sum_i v_i (z_i^2 - 1) + 0.3 (p_sigma^2 - 1),    D <- D exp(c_D g / (2 kappa)),
 
-and the geometric mean of D moves into sigma (now and then: sigma D is what counts). The rate is that of separable CMA-ES, (c_1 + c_mu)(n + 2)/3 (Ros and Hansen
-2008), the form of the update that of the exponential natural evolution strategies. Where the m_i are long,
-z is no longer what coordinates show, and
+and the geometric mean of D moves into sigma (now and then: sigma D is what counts). The rate is that of
+separable CMA-ES, (c_1 + c_mu)(n + 2)/3 (Ros and Hansen 2008), the form of the update that of the
+exponential natural evolution strategies. Where the m_i are long, z is no longer what coordinates show, and
 
     kappa = max(1, prod_j (1 - c_d,j + c_d,j |m_j|^2) / prod_j (1 - c_d,j + c_d,j n))
 
