@@ -147,9 +147,9 @@ def finish(es: Strategy, evaluate: Evaluator, stop: Stop, ftarget: float | None)
 def choose_method(n: int, *, popsize: int | None = None) -> str:
     """Return what ``method="auto"`` means for ``n`` variables on this machine.
 
-    ``"dd-ma-es"`` up to n = 1000 if its matrices fit in half of the free memory: it needs the fewest
-    evaluations whether or not coordinates mean something. ``"d-lm-ma-es"`` beyond: as economical as
-    ``"lm-ma-es"``, never much worse, and far better where coordinates mean something (docs/research.md).
+    ``"dd-ma-es"`` up to n = 1000 if its matrices fit in half of the free memory: it learns
+    scales of coordinates quickly and rotated functions as well. ``"d-lm-ma-es"`` beyond: about the cost of
+    ``"lm-ma-es"``, and far fewer evaluations where coordinates mean something (docs/research.md).
     """
     there = available_memory()
     needed = strategy_class("dd-ma-es").memory(n, popsize or default_popsize(n))
