@@ -28,6 +28,11 @@ from lmma.kernels import twin
 from lmma.strategies.recombination import default_popsize
 
 Step = Callable[[], object]
+KERNELS = ("normals", "recombine", "lm_sample", "lm_update", "lm_mix")
+COMPILED = None
+if kernels.backend().startswith("compiled"):
+    from lmma.kernels import compiled as COMPILED
+TURN = 0.003  # seconds
 FULL_MATRIX_UP_TO = 2048  # variables; beyond, n x n methods are left out
 
 
@@ -36,24 +41,27 @@ def ours(method: str, n: int, dtype: str = "float64", threads: int = 1, numpy_tw
     es = lmma.strategy(method, np.zeros(n), 1.0, rng=1, dtype=dtype)
     X = np.empty((es.popsize, n), dtype)
     values = np.random.default_rng(1).random(es.popsize)
-    names = ("normals", "recombine", "lm_sample", "lm_update", "lm_mix")
-    chosen = {name: getattr(twin if numpy_twin else kernels, name) for name in names}
-    compiled = kernels.backend().startswith("compiled")
+    if not kernels.backend().startswith("compiled"):
+        numpy_twin = False  # it is in use anyway
 
     def generation() -> None:
-        kept = {name: getattr(kernels, name) for name in names}
-        before = set_threads(threads) if compiled else 1
-        for name in names:
-            setattr(kernels, name, chosen[name])
-        try:
-            es.ask(out=X)
-            es.tell(values)
-        finally:
-            for name in names:
-                setattr(kernels, name, kept[name])
-            if compiled:
-                set_threads(before)
+        before = set_threads(threads)
+        es.ask(out=X)
+        es.tell(values)
+        set_threads(before)
 
+    def on_the_twin() -> None:
+        kept = {name: getattr(kernels, name) for name in KERNELS}
+        for name in KERNELS:
+            setattr(kernels, name, getattr(twin, name))
+        try:
+            generation()
+        finally:
+            for name, function in kept.items():
+                setattr(kernels, name, function)
+
+    if numpy_twin:
+        return on_the_twin
     for _ in range(default_popsize(n) + 3):
         generation()
     return generation
@@ -61,9 +69,9 @@ def ours(method: str, n: int, dtype: str = "float64", threads: int = 1, numpy_tw
 
 def set_threads(count: int) -> int:
     """Let the compiled kernels use ``count`` threads; return how many they used before."""
-    from lmma.kernels import compiled
-
-    before, compiled.THREADS = compiled.THREADS, count
+    if COMPILED is None:
+        return 1
+    before, COMPILED.THREADS = COMPILED.THREADS, count
     return before
 
 
@@ -110,18 +118,26 @@ def contenders(n: int, peers: bool) -> dict[str, Step]:
 
 
 def best_times(steps: dict[str, Step], repeat: int, patience: float) -> dict[str, float]:
-    """Return the best time of each, taking turns; slow ones get fewer turns."""
+    """Return the best time of each, taking turns; slow ones get fewer turns.
+
+    A turn is a few milliseconds of generations in a row, as in a run: the first of them finds its arrays and
+    its code out of the caches, which the others' turns have filled.
+    """
     best = dict.fromkeys(steps, float("inf"))
     spent = dict.fromkeys(steps, 0.0)
     for turn in range(repeat):
         for name, step in steps.items():
             if turn >= 3 and spent[name] > patience:
                 continue
-            begin = time.perf_counter()
-            step()
-            seconds = time.perf_counter() - begin
-            spent[name] += seconds
-            best[name] = min(best[name], seconds)
+            until = time.perf_counter() + TURN
+            while True:
+                begin = time.perf_counter()
+                step()
+                end = time.perf_counter()
+                spent[name] += end - begin
+                best[name] = min(best[name], end - begin)
+                if end > until:
+                    break
     return best
 
 
@@ -148,7 +164,7 @@ def plot(results: dict[int, dict[str, float]], path: Path) -> None:
     axes.set_xlabel("variables n")
     axes.set_ylabel("microseconds a sample, internal")
     axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize=7, ncols=2)
+    figure.legend(fontsize=7, loc="outside right upper")
     figure.savefig(path)
 
 
@@ -168,9 +184,7 @@ def main() -> None:
     results: dict[int, dict[str, float]] = {}
     for n in [int(word) for word in options.dims.split(",")]:
         steps = contenders(n, not options.no_peers)
-        # Short generations need more turns to meet an undisturbed one.
-        repeat = options.repeat * (20 if n <= 256 else 5 if n <= 2048 else 1)
-        results[n] = best_times(steps, repeat, options.patience)
+        results[n] = best_times(steps, options.repeat, options.patience)
         base = results[n]["numpy draw"]
         print(f"\nn = {n}, lambda = {default_popsize(n)}: NumPy draws in {base * 1e6:,.1f} us")
         for name, seconds in sorted(results[n].items(), key=lambda item: item[1]):
