@@ -19,6 +19,7 @@ import numpy.typing as npt
 import lmma
 from lmma import kernels, problems
 from lmma.evaluation import Evaluator
+from lmma.experiments.peers import peer_versions
 from lmma.experiments.spec import Invariance, Memory, Run, Task, Timing, find_method
 from lmma.history import Progress
 from lmma.loop import run
@@ -48,8 +49,12 @@ def perform(task: Task, report: Report | None = None) -> dict[str, Any]:
     else:
         raise TypeError(f"nobody knows how to perform {task!r}")
     return {
-        "kind": task.kind, "spec": asdict(task), "versions": versions(), "machine": machine(), **result,
-    }  # fmt: skip
+        "kind": task.kind,
+        "spec": asdict(task),
+        "versions": versions() | peer_versions(getattr(task, "method", "")),
+        "machine": machine(),
+        **result,
+    }
 
 
 def timeless(record: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from lmma import problems
+from lmma.experiments.peers import PEERS, peer_class
 from lmma.strategies import Strategy, strategy_class
 
 TARGET = 1e-10  # f_tar of the paper
@@ -44,7 +45,7 @@ class Run(Task):
     """One run to a target: the unit of every comparison."""
 
     problem: str
-    method: str  # a registered name, or "module:Class"
+    method: str  # a registered name, that of a peer, or "module:Class"
     n: int
     seed: int
     budget: int
@@ -209,7 +210,9 @@ def refuse_what_is_unknown(tasks: Sequence[Task]) -> None:
 
 
 def find_method(name: str) -> type[Strategy]:
-    """Return the strategy called ``name``, or the class at ``module:Class``."""
+    """Return the strategy called ``name``, one of ours or a peer's, or the class at ``module:Class``."""
+    if name in PEERS:
+        return peer_class(name)
     if ":" not in name:
         return strategy_class(name)
     module, _, attribute = name.partition(":")
