@@ -3,10 +3,10 @@
     python benchmarks/frontier.py --n 128 --methods pycma,dd-ma-es [--problems sphere,cigar] [--seeds 101-103]
     python benchmarks/frontier.py --table docs/results/frontier
 
-Paper protocol: start uniform in [-5, 5]^n, the same for all methods of one seed, sigma0 = 3; evaluations up to
-and including the first candidate at or below the target. Seeds from 101 on: nobody tuned on them. Peers are as
-published (lmma.experiments.peers). Finished runs are kept in --store and never done twice; --seconds starts no
-run after that time, so that a long campaign can be done in pieces. Needs what `pip install 'lmma[bench]'` brings.
+Paper protocol: start uniform in [-5, 5]^n, the same for all methods of one seed, sigma0 = 3; evaluations up
+to and including the first candidate at or below the target. Seeds from 101 on: nobody tuned on them. Peers
+are as published (lmma.experiments.peers), from pip install 'lmma[bench]'. Finished runs are kept in --store
+and never done twice; --seconds starts no run after that time, so that a campaign can be done in pieces.
 """
 
 import argparse
@@ -25,7 +25,9 @@ from lmma.experiments.spec import Run, record_fault
 from lmma.experiments.store import Store
 
 PLAIN = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
-ROTATED = tuple(f"rotated-{name}" for name in ("cigar", "different-powers", "discus", "ellipsoid", "rosenbrock"))
+ROTATED = tuple(
+    f"rotated-{name}" for name in ("cigar", "different-powers", "discus", "ellipsoid", "rosenbrock")
+)
 PROBLEMS = PLAIN + ROTATED
 OURS = ("dd-ma-es", "d-lm-ma-es", "lm-ma-es", "lm-cma-es")
 THEIRS = ("pycma", "pycma-vkd", "fcmaes-crfmnes", "cmaes-sep", "pypop7-lmcma")
@@ -75,7 +77,9 @@ def table(records: list[dict], n: int) -> str:
     """Return a Markdown table of all methods at ``n``."""
     methods = [m for m in OURS + THEIRS if any(r["spec"]["method"] == m for r in records)]
     lines = [
-        f"| n = {n} | " + " | ".join(p.replace("rotated-", "rot. ").replace("-", " ") for p in PROBLEMS) + " |",
+        f"| n = {n} | "
+        + " | ".join(p.replace("rotated-", "rot. ").replace("-", " ") for p in PROBLEMS)
+        + " |",
         "|---|" + "---:|" * len(PROBLEMS),
     ]
     for method in methods:
@@ -90,13 +94,18 @@ def table(records: list[dict], n: int) -> str:
 def publish(records: list[dict], folder: Path) -> None:
     """Write every run as CSV and one table for each n as Markdown."""
     dims = sorted({r["spec"]["n"] for r in records})
-    packages = sorted({
-        f"{k} {v}" for r in records for k, v in r["versions"].items() if k not in ("kernels", "python", "numpy")
-    })
+    packages = sorted(
+        {
+            f"{k} {v}"
+            for r in records
+            for k, v in r["versions"].items()
+            if k not in ("kernels", "python", "numpy")
+        }
+    )
     text = [
         "# Side by side on eleven functions",
-        "Evaluations to 1e-10 in thousands, median of the runs that reached it, three runs with seeds 101 to 103 "
-        "unless counts stand beside the figure. Written by `benchmarks/frontier.py`; the runs are in "
+        "Evaluations to 1e-10 in thousands, median of the runs that reached it, three runs with seeds 101 to "
+        "103 unless counts stand beside the figure. Written by `benchmarks/frontier.py`; the runs are in "
         "[runs.csv](runs.csv). Empty: not run.",
         *(table([r for r in records if r["spec"]["n"] == n], n) for n in dims),
         f"Versions: {', '.join(packages)}.",

@@ -215,9 +215,7 @@ class PyPop7LMCMA(Peer):
         self.sigma = float(self.engine.sigma)
 
 
-PEERS: dict[str, type[Peer]] = {
-    cls.name: cls for cls in (PyCMA, PyCMAVkD, CmaesSep, CRFMNES, PyPop7LMCMA)
-}
+PEERS: dict[str, type[Peer]] = {cls.name: cls for cls in (PyCMA, PyCMAVkD, CmaesSep, CRFMNES, PyPop7LMCMA)}
 
 
 def peer_class(name: str) -> type[Peer]:

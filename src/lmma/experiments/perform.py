@@ -19,8 +19,9 @@ import numpy.typing as npt
 import lmma
 from lmma import kernels, problems
 from lmma.evaluation import Evaluator
+from lmma.experiments import largescale
 from lmma.experiments.peers import peer_versions
-from lmma.experiments.spec import Invariance, Memory, Run, Task, Timing, find_method
+from lmma.experiments.spec import Invariance, LargeScale, Memory, Run, Task, Timing, find_method
 from lmma.history import Progress
 from lmma.loop import run
 from lmma.stopping import Limits
@@ -46,6 +47,8 @@ def perform(task: Task, report: Report | None = None) -> dict[str, Any]:
         result = _measure_memory(task)
     elif isinstance(task, Invariance):
         result = _compare(task)
+    elif isinstance(task, LargeScale):
+        result = largescale.solve(task, report)
     else:
         raise TypeError(f"nobody knows how to perform {task!r}")
     return {

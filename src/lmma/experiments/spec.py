@@ -7,6 +7,7 @@ import importlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from importlib import util
 from typing import Any, ClassVar
 
 from lmma import problems
@@ -15,6 +16,7 @@ from lmma.strategies import Strategy, strategy_class
 
 TARGET = 1e-10  # f_tar of the paper
 SIGMA0 = 3.0
+COCO_DIMS = (20, 40, 80, 160, 320, 640)  # those of bbob-largescale
 CHANGES = ("monotone", "translation", "scale", "update")
 
 
@@ -135,7 +137,40 @@ class Invariance(Task):
         return f"{self.method} under {self.change}, n={self.n}, seed {self.seed}"
 
 
-KINDS: dict[str, type[Task]] = {cls.kind: cls for cls in (Run, Timing, Memory, Invariance)}
+@dataclass(frozen=True)
+class LargeScale(Task):
+    """One function of COCO's suite bbob-largescale, with restarts until the budget is spent."""
+
+    function: int  # 1 to 24
+    instance: int
+    method: str
+    n: int
+    budget: int
+    seed: int = 1
+
+    kind = "largescale"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.function <= 24:
+            raise ValueError(f"function must be 1 to 24, got {self.function}")
+        if self.n not in COCO_DIMS:
+            raise ValueError(f"bbob-largescale has n = {', '.join(map(str, COCO_DIMS))}; got {self.n}")
+
+    @property
+    def label(self) -> str:
+        """The task in a few words."""
+        return f"{self.method} on f{self.function}, instance {self.instance}, n={self.n}"
+
+    def refuse_what_is_unknown(self) -> None:
+        """Raise ValueError if there is no such method, or if COCO is not installed."""
+        find_method(self.method)
+        if util.find_spec("cocoex") is None:
+            raise ValueError(
+                "bbob-largescale needs the package coco-experiment: pip install 'lmma[largescale]'"
+            )
+
+
+KINDS: dict[str, type[Task]] = {cls.kind: cls for cls in (Run, Timing, Memory, Invariance, LargeScale)}
 
 
 def task_from(kind: str, spec: dict[str, Any]) -> Task:
