@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from importlib import metadata, util
+from importlib import util
 from typing import Any, ClassVar
 
 import numpy as np
@@ -224,11 +224,3 @@ def peer_class(name: str) -> type[Peer]:
     if util.find_spec(cls.package) is None:
         raise ValueError(f"method {name!r} needs the package {cls.package}: pip install {cls.package}")
     return cls
-
-
-def peer_versions(method: str) -> dict[str, str]:
-    """Return the version of the package behind ``method``; nothing for our own."""
-    if method not in PEERS:
-        return {}
-    package = PEERS[method].package
-    return {package: metadata.version(package)}

@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
+from importlib import metadata
 from statistics import median
 from typing import Any
 
@@ -20,7 +21,7 @@ import lmma
 from lmma import kernels, problems
 from lmma.evaluation import Evaluator
 from lmma.experiments import largescale
-from lmma.experiments.peers import peer_versions
+from lmma.experiments.peers import PEERS
 from lmma.experiments.spec import Invariance, LargeScale, Memory, Run, Task, Timing, find_method
 from lmma.history import Progress
 from lmma.loop import run
@@ -54,7 +55,7 @@ def perform(task: Task, report: Report | None = None) -> dict[str, Any]:
     return {
         "kind": task.kind,
         "spec": asdict(task),
-        "versions": versions() | peer_versions(getattr(task, "method", "")),
+        "versions": versions() | package_versions(task),
         "machine": machine(),
         **result,
     }
@@ -74,6 +75,15 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "kernels": str(kernels.backend()),
     }
+
+
+def package_versions(task: Task) -> dict[str, str]:
+    """Return the versions of the other packages that ``task`` needs."""
+    method = getattr(task, "method", "")
+    needed = [PEERS[method].package] if method in PEERS else []
+    if isinstance(task, LargeScale):
+        needed.append("coco-experiment")
+    return {package: metadata.version(package) for package in needed}
 
 
 @cache
