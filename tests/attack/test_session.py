@@ -152,10 +152,10 @@ def test_killed_half_way_and_resumed_gives_the_same_table(tmp_path):
     done = 0
     while done == 0 and broken.poll() is None:
         time.sleep(0.02)
-        if (tmp_path / "a" / "records.sqlite").exists():
+        if (tmp_path / "a" / "store.sqlite").exists():
             try:
-                db = sqlite3.connect(tmp_path / "a" / "records.sqlite")
-                done = db.execute("select count(*) from records").fetchone()[0]
+                db = sqlite3.connect(tmp_path / "a" / "store.sqlite")
+                done = db.execute("select count(*) from records where kind = 'attack'").fetchone()[0]
                 db.close()
             except sqlite3.OperationalError:
                 done = 0

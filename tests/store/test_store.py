@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lmma.experiments import owner
-from lmma.experiments.store import LEASE, Store, StoreError
+from lmma.store import Store, StoreError, owner
+from lmma.store.sqlite import LEASE
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -66,7 +66,7 @@ def test_work_is_claimed_once(tmp_path):
 
 CLAIM_AND_WAIT = """
     import sys, time
-    from lmma.experiments.store import Store
+    from lmma.store import Store
     store = Store(sys.argv[1])
     print(",".join(store.claim(["a", "b"], 1)), flush=True)
     time.sleep(60)
@@ -119,7 +119,7 @@ def test_a_process_number_used_again_is_another_process():
 
 COUNT = """
     import sys
-    from lmma.experiments.store import Store
+    from lmma.store import Store
     mine = 0
     with Store(sys.argv[1]) as store:
         keys = [f"k{i}" for i in range(60)]

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmma.store import FILE, Store, key_of
+
 from . import page
 from .campaign import campaign
 from .data import Dataset, load_digits, load_mnist
 from .forest import CompiledForest, compile_forest
 from .model_file import load_forest, save_forest
-from .records import Record, RecordStore, fingerprint
+from .records import Record, RecordStore, fingerprint, record_fault
 from .summary import Pairing, Summary, confirmed, pair, summarise
 from .training import train_forest
 
@@ -82,6 +84,7 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     pairings: dict[str, Pairing] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)  # what was wrong with records of earlier runs
 
 
 def run_attack(
@@ -114,27 +117,31 @@ def run_attack(
     accuracy = float(np.mean(right == data.y_test))
     chosen = _chosen(np.flatnonzero(right == data.y_test), columns, settings)
     outcome = Outcome(data.name, forest.n_trees, accuracy, len(chosen), by)
+    # all that decides the outcome for one image, beside its number
     basis = {
-        "data": fingerprint(data.X_test, data.y_test),
+        "data": data.name, "digest": fingerprint(data.X_test, data.y_test), "trees": forest.n_trees,
         "model": fingerprint(forest.flat.words, forest.flat.roots, forest.flat.values),
-        "sigma0": sigma0, "budget": settings.budget, "clip": settings.clip, "round": settings.round,
+        "sigma0": float(sigma0), "budget": settings.budget, "clip": settings.clip, "round": settings.round,
         "target": settings.target, "seed": settings.seed,
     }  # fmt: skip
     all_records: dict[str, list[Record]] = {}
-    for method in settings.methods:
-        start = time.perf_counter()
-        with RecordStore(out / "records.sqlite", basis | {"method": method}) as store:
-            tally = _Tally(method, len(chosen), store, chosen, report)
+    with Store(out / FILE, record_fault) as store:
+        _keep_forest(store, basis, outcome, len(data.y_test))
+        for method in settings.methods:
+            start = time.perf_counter()
+            kept = RecordStore(store, basis | {"method": method})
+            tally = _Tally(method, kept, chosen, report)
             records = campaign(
                 forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
                 method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
                 target=settings.target, clip=settings.clip, round=settings.round, high=data.high,
-                threads=settings.threads, store=store, observer=tally,
+                threads=settings.threads, store=kept, observer=tally,
             ).records  # fmt: skip
-        outcome.seconds[method] = time.perf_counter() - start
-        all_records[method] = records
-        outcome.summaries[method] = summarise(records)
-        outcome.confirmed[method] = confirmed(records, judge)
+            outcome.seconds[method] = time.perf_counter() - start
+            all_records[method] = records
+            outcome.summaries[method] = summarise(records)
+            outcome.confirmed[method] = confirmed(records, judge)
+        outcome.words = store.words
     reference = settings.methods[0]
     for method in settings.methods[1:]:
         outcome.pairings[method] = pair(all_records[reference], all_records[method])
@@ -177,17 +184,22 @@ def _chosen(correct: NDArray[np.intp], columns: NDArray[np.intp], settings: Sett
     return np.sort(np.random.default_rng(settings.seed).permutation(correct)[: settings.images])
 
 
+def _keep_forest(store: Store, basis: dict[str, Any], outcome: Outcome, images: int) -> None:
+    """Keep what is known of the forest: the claims about it are judged from records, too."""
+    spec = {name: basis[name] for name in ("data", "digest", "model", "trees")}
+    content = {"kind": "forest", "spec": spec, "accuracy": outcome.accuracy, "images": images}
+    store.put(key_of("forest", spec), "forest", content)
+
+
 class _Tally:
     """Counts records as they come in, and those that were there before."""
 
-    def __init__(
-        self, method: str, total: int, store: RecordStore, chosen: NDArray[np.intp], report: Report
-    ) -> None:
-        there = [record for record in store.records() if record.image in set(chosen.tolist())]
-        self.method, self.total, self.report = method, total, report
+    def __init__(self, method: str, kept: RecordStore, chosen: NDArray[np.intp], report: Report) -> None:
+        there = kept.records(chosen.tolist())
+        self.method, self.total, self.report = method, len(chosen), report
         self.done, self.successes = len(there), sum(record.success for record in there)
         if self.done:
-            report(method, self.done, total, "images, from an earlier run")
+            report(method, self.done, self.total, "images, from an earlier run")
 
     def __call__(self, record: Record) -> None:
         self.done += 1

@@ -16,7 +16,7 @@ EPILOG = """\
 Without --data the 1,797 digits of 8 x 8 pixels that come with scikit-learn are attacked: no download, done
 in less than a minute. For MNIST give the folder with its four files, plain or .gz, or --download.
 
-The folder --out receives records.sqlite (every finished image; the same command goes on where it was
+The folder --out receives store.sqlite (every finished image; the same command goes on where it was
 interrupted), one .csv a method, gallery.png, progress.png, success.png, table.md and index.html.
 
 exit status:
@@ -104,6 +104,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"attack needs {needed}, which is not installed: pip install {needed}") from None
     except (ValueError, TypeError, OSError) as error:
         raise UsageError(str(error)) from None
+    for words in outcome.words:
+        print(f"lmma: {words}", file=sys.stderr)
     if args.json:
         print(json.dumps(session.as_dict(outcome)))
     else:

@@ -19,8 +19,6 @@ from lmma.cli.status import INTERRUPTED, OK, UNSOLVED, UsageError
 if TYPE_CHECKING:
     from lmma.experiments.spec import Task
 
-STORE = "store.sqlite"
-
 
 def add_campaign_arguments(parser: argparse.ArgumentParser, out: str) -> None:
     """Add the arguments that say where records go and how many workers there are."""
@@ -40,10 +38,10 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
     """Do the tasks; return the exit status and, if there is something to report, all records."""
     from lmma.experiments.runner import Runner
     from lmma.experiments.spec import KINDS, record_fault
-    from lmma.experiments.store import Store, StoreError
+    from lmma.store import FILE, Store, StoreError
 
     try:
-        with Store(args.out / STORE, record_fault) as store:
+        with Store(args.out / FILE, record_fault) as store:
             try:
                 runner = Runner(tasks, store, args.workers)
             except ValueError as error:
