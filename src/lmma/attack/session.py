@@ -1,16 +1,16 @@
-"""The whole attack as one piece of work: data, forest, campaigns, figures, table and page.
+"""The whole attack as one piece of work: data, forest, campaigns, numbers.
 
-This is what ``lmma attack`` runs. Everything lands in one folder; run again with the same settings, it
-goes on where it was interrupted.
+This is what ``lmma attack`` runs. Records land in one folder; run again with the same settings, it goes on
+where it was interrupted.
 """
 
 from __future__ import annotations
 
-import csv
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from lmma.store import FILE, Store, key_of
 
-from . import page
 from .campaign import campaign
 from .data import Dataset, load_digits, load_mnist
 from .forest import CompiledForest, compile_forest
@@ -74,7 +73,7 @@ class Settings:
 class Outcome:
     """What came of it: one entry a method, in the order asked for."""
 
-    data: str
+    dataset: Dataset
     trees: int
     accuracy: float
     attacked: int
@@ -83,31 +82,48 @@ class Outcome:
     confirmed: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     pairings: dict[str, Pairing] = field(default_factory=dict)
-    files: list[Path] = field(default_factory=list)
     words: list[str] = field(default_factory=list)  # what was wrong with records of earlier runs
+    campaigns: dict[str, list[Record]] = field(default_factory=dict)
+
+    def numbers(self) -> dict[str, Any]:
+        """Return all but images and records, ready for JSON."""
+        bare = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("dataset", "campaigns")}
+        for name in ("summaries", "pairings"):
+            bare[name] = {method: _finite(asdict(entry)) for method, entry in bare[name].items()}
+        return {"data": self.dataset.name} | bare
 
 
-def run_attack(
-    settings: Settings, out: str | os.PathLike[str], report: Report | None = None, *, figures: bool = True
-) -> Outcome:
-    """Carry out `settings`, write everything to the folder `out` and return the numbers.
+def _finite(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return `entry` with null, as JSON has it, for medians of nothing."""
+    return {name: None if math.isnan(value) else value for name, value in entry.items()}
+
+
+def run_attack(settings: Settings, out: str | os.PathLike[str], report: Report | None = None) -> Outcome:
+    """Carry out `settings`, keep every record in the folder `out` and return what came of it.
 
     Parameters
     ----------
     settings : Settings
     out : path
-        Folder for records, figures, table and page; made if it does not exist.
+        Folder of the store; made if it does not exist.
     report : callable, optional
         Called with (what is going on, done, of how many, a word more).
-    figures : bool
-        Whether to draw; needs matplotlib.
     """
     report = report or (lambda *_: None)
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
     data = load_digits() if settings.data is None and not settings.download else load_mnist(
         settings.data, download=settings.download
     )  # fmt: skip
+    with Store(Path(out) / FILE, record_fault) as store:  # before training: it may be impossible
+        outcome = _attack(settings, data, store, report)
+        outcome.words = store.words
+    reference = settings.methods[0]
+    for method in settings.methods[1:]:
+        outcome.pairings[method] = pair(outcome.campaigns[reference], outcome.campaigns[method])
+    return outcome
+
+
+def _attack(settings: Settings, data: Dataset, store: Store, report: Report) -> Outcome:
+    """Train or load the forest, and attack it with each method."""
     small = data.name == "digits"
     sigma0 = settings.sigma0 if settings.sigma0 is not None else (0.2 if small else 1.0)
     trees = settings.trees if settings.trees is not None else (200 if small else 1000)
@@ -116,7 +132,7 @@ def run_attack(
     right = forest.classes_[forest.predict_proba(data.X_test, threads=settings.threads).argmax(axis=1)]
     accuracy = float(np.mean(right == data.y_test))
     chosen = _chosen(np.flatnonzero(right == data.y_test), columns, settings)
-    outcome = Outcome(data.name, forest.n_trees, accuracy, len(chosen), by)
+    outcome = Outcome(data, forest.n_trees, accuracy, len(chosen), by)
     # all that decides the outcome for one image, beside its number
     basis = {
         "data": data.name, "digest": fingerprint(data.X_test, data.y_test), "trees": forest.n_trees,
@@ -124,28 +140,20 @@ def run_attack(
         "sigma0": float(sigma0), "budget": settings.budget, "clip": settings.clip, "round": settings.round,
         "target": settings.target, "seed": settings.seed,
     }  # fmt: skip
-    all_records: dict[str, list[Record]] = {}
-    with Store(out / FILE, record_fault) as store:
-        _keep_forest(store, basis, outcome, len(data.y_test))
-        for method in settings.methods:
-            start = time.perf_counter()
-            kept = RecordStore(store, basis | {"method": method})
-            tally = _Tally(method, kept, chosen, report)
-            records = campaign(
-                forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
-                method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
-                target=settings.target, clip=settings.clip, round=settings.round, high=data.high,
-                threads=settings.threads, store=kept, observer=tally,
-            ).records  # fmt: skip
-            outcome.seconds[method] = time.perf_counter() - start
-            all_records[method] = records
-            outcome.summaries[method] = summarise(records)
-            outcome.confirmed[method] = confirmed(records, judge)
-        outcome.words = store.words
-    reference = settings.methods[0]
-    for method in settings.methods[1:]:
-        outcome.pairings[method] = pair(all_records[reference], all_records[method])
-    _write(out, outcome, all_records, data, figures)
+    _keep_forest(store, basis, outcome)
+    for method in settings.methods:
+        start = time.perf_counter()
+        kept = RecordStore(store, basis | {"method": method})
+        records = campaign(
+            forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
+            method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
+            target=settings.target, clip=settings.clip, round=settings.round, high=data.high,
+            threads=settings.threads, store=kept, observer=_Tally(method, kept, chosen, report),
+        ).records  # fmt: skip
+        outcome.seconds[method] = time.perf_counter() - start
+        outcome.campaigns[method] = records
+        outcome.summaries[method] = summarise(records)
+        outcome.confirmed[method] = confirmed(records, judge)
     return outcome
 
 
@@ -184,10 +192,11 @@ def _chosen(correct: NDArray[np.intp], columns: NDArray[np.intp], settings: Sett
     return np.sort(np.random.default_rng(settings.seed).permutation(correct)[: settings.images])
 
 
-def _keep_forest(store: Store, basis: dict[str, Any], outcome: Outcome, images: int) -> None:
+def _keep_forest(store: Store, basis: dict[str, Any], outcome: Outcome) -> None:
     """Keep what is known of the forest: the claims about it are judged from records, too."""
     spec = {name: basis[name] for name in ("data", "digest", "model", "trees")}
-    content = {"kind": "forest", "spec": spec, "accuracy": outcome.accuracy, "images": images}
+    content = {"kind": "forest", "spec": spec, "accuracy": outcome.accuracy,
+               "images": len(outcome.dataset.y_test)}  # fmt: skip
     store.put(key_of("forest", spec), "forest", content)
 
 
@@ -205,40 +214,3 @@ class _Tally:
         self.done += 1
         self.successes += record.success
         self.report(self.method, self.done, self.total, f"images, {self.successes / self.done:.1%} success")
-
-
-def _write(
-    out: Path, outcome: Outcome, campaigns: dict[str, list[Record]], data: Dataset, figures: bool
-) -> None:
-    for method, records in campaigns.items():
-        path = out / f"{method}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            names = list(records[0].numbers()) if records else []
-            writer.writerow(names)
-            writer.writerows([record.numbers()[name] for name in names] for record in records)
-        outcome.files.append(path)
-    pictures: list[Path] = []
-    if figures and any(campaigns.values()):
-        from lmma.plotting import attack as draw
-
-        reference = next(iter(campaigns.values()))
-        hits = sorted((r for r in reference if r.success), key=lambda r: (r.first_success, r.image))
-        if hits:  # from easy to hard, evenly
-            picked = [hits[k] for k in np.linspace(0, len(hits) - 1, min(8, len(hits))).astype(int)]
-            originals = {r.image: data.X_test[r.image] for r in picked}
-            draw.gallery(picked, originals, data.shape, out / "gallery.png", high=data.high)
-            draw.success_curves(campaigns, out / "success.png")
-            pictures += [out / "gallery.png", out / "success.png"]
-        draw.progress(campaigns, out / "progress.png")
-        pictures.append(out / "progress.png")
-    (out / "table.md").write_text(page.markdown(outcome), encoding="utf-8")
-    (out / "index.html").write_text(page.html(outcome, pictures), encoding="utf-8")
-    outcome.files += [*pictures, out / "table.md", out / "index.html"]
-
-
-def as_dict(outcome: Outcome) -> dict[str, Any]:
-    """Return the numbers of an outcome, ready for JSON."""
-    numbers = asdict(outcome)
-    numbers["files"] = [str(path) for path in outcome.files]
-    return numbers

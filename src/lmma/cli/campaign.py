@@ -75,6 +75,18 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
         return UNSOLVED, None
 
 
+def attack_records(folder: Path) -> list[dict[str, Any]]:
+    """Return what the store in ``folder``, if there is one, knows of attacks."""
+    from lmma.attack.records import record_fault
+    from lmma.experiments.attacks import KINDS
+    from lmma.store import FILE, Store
+
+    if not (folder / FILE).exists():
+        return []
+    with Store(folder / FILE, record_fault) as store:
+        return [record for kind in KINDS for record in store.records(kind)]
+
+
 @contextmanager
 def in_words() -> Iterator[None]:
     """Turn a file that cannot be written into a line on standard error and exit status 1."""
@@ -99,6 +111,7 @@ def command_line(name: str, args: argparse.Namespace) -> str:
         "budget",
         "target",
         "sigma0",
+        "attacks",
         "workers",
         "out",
     ):
