@@ -8,8 +8,8 @@
 Every query of every attack goes through one counter, which keeps the closest adversarial it has seen and ends
 the attack when the budget is spent: so an attack is credited with whatever it came across, and none can
 overdraw. A point asked for again costs nothing, since an attacker would remember the answer (ART's Square
-asks for each point up to three times). All images are clipped to valid grey values. HopSkipJump sees the predicted
-class only, by its nature; the others see probabilities. Square and SimBA stop at their first success, and
+asks for each point up to three times). All images are clipped to valid grey values. HopSkipJump sees the
+predicted class only, by its nature; the others see probabilities. Square and SimBA stop at their first success, and
 Square searches a ball of given size, so each size is an attack of its own; LM-MA-ES and HopSkipJump use the
 rest of the budget to come closer.
 """
