@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import random
 import time
 from pathlib import Path
 
@@ -100,7 +101,8 @@ def run_art(make, forest, x0, label, budget, shape):
     classifier = BlackBoxClassifierNeuralNetwork(  # SimBA insists on this kind; nothing of a network is used
         counter, (*shape, 1), len(forest.classes_), channels_first=False, clip_values=(0.0, 1.0)
     )
-    np.random.seed(0)  # noqa: NPY002 - ART draws from the global generator
+    np.random.seed(0)  # noqa: NPY002 - ART draws from the global generators; HopSkipJump's start from its own
+    random.seed(0)
     x = (x0 / 255).reshape(1, *shape, 1).astype(np.float32)
     with contextlib.suppress(BudgetSpent):
         make(classifier).generate(x, y=np.eye(len(forest.classes_))[[label]])
