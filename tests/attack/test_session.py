@@ -211,7 +211,10 @@ def test_killed_half_way_and_resumed_gives_the_same_table(tmp_path):
         (["--method", "lmma"], "unknown method"),
         (["--images", "0"], "at least 1"),
         (["--images", "many"], "expected a number"),
-        (["--target-class", "11"], "columns 0 to 9"),
+        (["--target-class", "11"], "none of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"),
+        (["--model", "nowhere/forest.npz"], "the folder nowhere is missing"),
+        (["--data", "here", "--download"], "leave out --data"),
+        (["--seed", "-1"], "not negative"),
         (["--sigma0", "-1"], "positive"),
     ],
 )

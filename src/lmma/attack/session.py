@@ -124,6 +124,9 @@ def run_attack(settings: Settings, out: str | os.PathLike[str], report: Report |
 
 def _attack(settings: Settings, data: Dataset, store: Store, report: Report) -> Outcome:
     """Train or load the forest, and attack it with each method."""
+    labels = np.unique(data.y_test)
+    if settings.target is not None and settings.target not in labels:
+        raise ValueError(f"target class {settings.target} is none of {', '.join(map(str, labels))}")
     small = data.name == "digits"
     sigma0 = settings.sigma0 if settings.sigma0 is not None else (0.2 if small else 1.0)
     trees = settings.trees if settings.trees is not None else (200 if small else 1000)
@@ -131,7 +134,8 @@ def _attack(settings: Settings, data: Dataset, store: Store, report: Report) -> 
     columns = np.searchsorted(forest.classes_, data.y_test)
     right = forest.classes_[forest.predict_proba(data.X_test, threads=settings.threads).argmax(axis=1)]
     accuracy = float(np.mean(right == data.y_test))
-    chosen = _chosen(np.flatnonzero(right == data.y_test), columns, settings)
+    target = None if settings.target is None else int(np.searchsorted(forest.classes_, settings.target))
+    chosen = _chosen(np.flatnonzero(right == data.y_test), columns, target, settings)
     outcome = Outcome(data, forest.n_trees, accuracy, len(chosen), by)
     # all that decides the outcome for one image, beside its number
     basis = {
@@ -147,7 +151,7 @@ def _attack(settings: Settings, data: Dataset, store: Store, report: Report) -> 
         records = campaign(
             forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
             method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
-            target=settings.target, clip=settings.clip, round=settings.round, high=data.high,
+            target=target, clip=settings.clip, round=settings.round, high=data.high,
             threads=settings.threads, store=kept, observer=_Tally(method, kept, chosen, report),
         ).records  # fmt: skip
         outcome.seconds[method] = time.perf_counter() - start
@@ -162,6 +166,10 @@ def _forest(
 ) -> tuple[CompiledForest, Callable[[NDArray[Any]], Any], str]:
     """Return the forest, and the classifier (with its name) that is to confirm the adversarials."""
     path = None if settings.model is None else Path(settings.model)
+    if path is not None and not os.access(path.parent, os.W_OK if not path.exists() else os.R_OK):
+        raise ValueError(
+            f"model {path}: the folder {path.parent} is missing or cannot be written; make it first"
+        )
     if path is not None and path.exists():
         forest, _ = load_forest(path)
         if forest.n_features_in_ != data.X_test.shape[1] or not np.isin(data.y_test, forest.classes_).all():
@@ -181,10 +189,12 @@ def _forest(
     return forest, model.predict_proba, "scikit-learn"
 
 
-def _chosen(correct: NDArray[np.intp], columns: NDArray[np.intp], settings: Settings) -> NDArray[np.intp]:
+def _chosen(
+    correct: NDArray[np.intp], columns: NDArray[np.intp], target: int | None, settings: Settings
+) -> NDArray[np.intp]:
     """Return the images to attack: the first ones of a random order, so that more extend fewer."""
-    if settings.target is not None:
-        correct = correct[columns[correct] != settings.target]
+    if target is not None:
+        correct = correct[columns[correct] != target]
     if settings.images is None:
         return correct
     if settings.images < 1:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from lmma.cli import arguments, status
-from lmma.cli.campaign import attack_records
+from lmma.cli.campaign import attack_records, sigterm_as_ctrl_c
 from lmma.cli.status import UsageError
 
 if TYPE_CHECKING:
@@ -95,6 +95,10 @@ def run(args: argparse.Namespace) -> int:
         from lmma.attack import publish, session
         from lmma.strategies.registry import strategy_class
 
+        if args.data is not None and args.download:
+            raise UsageError("--download puts MNIST into the cache and takes it from there: leave out --data")
+        if args.seed < 0:
+            raise UsageError(f"--seed: choose a number that is not negative, got {args.seed}")
         methods = tuple(dict.fromkeys(name.strip() for name in args.method.split(",")))
         for name in methods:
             strategy_class(name)
@@ -105,7 +109,8 @@ def run(args: argparse.Namespace) -> int:
         )  # fmt: skip
         line = Line(None if args.quiet else sys.stderr)
         try:
-            outcome = session.run_attack(settings, args.out, line)
+            with sigterm_as_ctrl_c():
+                outcome = session.run_attack(settings, args.out, line)
         finally:
             line.close()
         ledger = _ledger(args.out) if outcome.dataset.name == "mnist" else None

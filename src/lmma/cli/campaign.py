@@ -53,7 +53,7 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
                 return OK, None
             status = OK
             if not args.report_only:
-                with _sigterm_as_ctrl_c():
+                with sigterm_as_ctrl_c():
                     outcome = runner.run()
                 if outcome.interrupted:
                     again = command_line(args.name, args)
@@ -122,7 +122,7 @@ def command_line(name: str, args: argparse.Namespace) -> str:
 
 
 @contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
+def sigterm_as_ctrl_c() -> Iterator[None]:
     """Let SIGTERM end the work as Ctrl-C does: workers ended, claims given up, words said."""
     if threading.current_thread() is not threading.main_thread():
         yield

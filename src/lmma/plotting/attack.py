@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from lmma.attack.records import Record
 
 
-def _subplots(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+def _subplots(
+    rows: int, columns: int, size: tuple[float, float], widths: Sequence[float] | None = None
+) -> tuple[Any, Any]:
     from matplotlib.figure import Figure  # no pyplot: nothing global is touched
 
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return figure, figure.subplots(rows, columns, squeeze=False, width_ratios=widths)
 
 
 def gallery(
@@ -54,20 +56,22 @@ def gallery(
         Labels of the columns of predict_proba.
     """
     rows = max(1, (len(records) + 1) // 2)
-    figure, axes = _subplots(rows, 6, (9.6, 1.9 * rows))
+    figure, axes = _subplots(
+        rows, 7, (9.9, 1.9 * rows), (1, 1, 1, 0.15, 1, 1, 1)
+    )  # a gap between two records
     for axis in axes.ravel():
         axis.set_axis_off()
     for k, record in enumerate(records):
         x0 = np.asarray(originals[record.image], dtype=float)
         difference = record.adversarial.astype(float) - x0
         boost = float(np.abs(difference).max()) or 1.0
-        left, middle, right = axes[k // 2, 3 * (k % 2) : 3 * (k % 2) + 3]
+        left, middle, right = axes[k // 2, 4 * (k % 2) : 4 * (k % 2) + 3]
         name = names if names is not None else range(1 + max(record.label, record.found))
         left.imshow(x0.reshape(shape), cmap="gray", vmin=0, vmax=high)
         middle.imshow(difference.reshape(shape), cmap="gray", vmin=-boost, vmax=boost)
         right.imshow(record.adversarial.reshape(shape), cmap="gray", vmin=0, vmax=high)
         left.set_title(f"image {record.image}: {name[record.label]}", fontsize=8)
-        middle.set_title(f"difference, {high / 2 / boost:.0f} fold", fontsize=8)
+        middle.set_title(f"difference, times {high / 2 / boost:.0f}", fontsize=8)
         right.set_title(f"taken for {name[record.found]}, L2 {record.l2:.3g}", fontsize=8)
     save(figure, path)
 
