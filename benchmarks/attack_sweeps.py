@@ -2,8 +2,8 @@
 
     python benchmarks/attack_sweeps.py --data DIR --model forest.npz --store out/attack --out results
 
-Records go to the store of ``lmma attack --out``, so what was attacked before is not attacked again. A run with
-a large budget begins like one with a small budget: one campaign shows all of them.
+Records go to the store of ``lmma attack --out``, so what was attacked before is not attacked again. A run
+with a large budget begins like one with a small budget: one campaign shows all of them.
 """
 
 from __future__ import annotations
