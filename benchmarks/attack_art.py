@@ -121,8 +121,6 @@ def table(results, norm):
     lines = [f"| {norm.upper() if norm == 'l2' else 'Linf'} at most | " + " | ".join(words) + " |"]
     lines.append("|---" * (len(words) + 1) + "|")
     for name, closest in results.items():
-        if "Linf" in name and norm == "l2":
-            continue
         lines.append(f"| {name} | " + " | ".join(f"{100 * v:.1f}" for v in shares(closest, norm)) + " |")
     return "\n".join(lines)
 
@@ -164,6 +162,11 @@ def draw(results, images, path):
         quieten(axis)
         axis.set_xscale("log")
         axis.set_xlim((10, right) if norm == "l2" else (1, right))
+        marks = [
+            m for m in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if axis.get_xlim()[0] <= m <= right
+        ]
+        axis.set_xticks(marks, labels=[f"{mark:,}" for mark in marks])
+        axis.minorticks_off()
         axis.set_ylim(0, 100)
         axis.set_xlabel(f"{word} distance allowed, grey values")
         axis.legend(frameon=False, fontsize=8, loc="upper left")

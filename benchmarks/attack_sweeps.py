@@ -37,6 +37,8 @@ def draw(steps, progress, popsize, path):
         curve(left, hits, len(records), color=colour, label=f"step size {sigma0:g}")
     left.set_xscale("log")
     left.set_xlim(10, 300)
+    left.set_xticks((10, 20, 50, 100, 200), labels=("10", "20", "50", "100", "200"), minor=False)
+    left.minorticks_off()
     left.set_xlabel("L2 distance allowed, grey values")
     left.set_ylabel("images with an adversarial, %")
     left.legend(frameon=False, fontsize=8)
