@@ -8,11 +8,12 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
 
-from lmma.store import Store, StoreError, owner
+from lmma.store import Store, StoreError, key_of, owner
 from lmma.store.sqlite import LEASE
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -42,6 +43,27 @@ def test_the_first_record_of_a_key_stays(tmp_path):
         store.put("a", "any", {"value": 1})
         store.put("a", "any", {"value": 2})
         assert store.records() == [{"value": 1}]
+
+
+def test_several_records_are_kept_together_or_not_at_all(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put_all("any", {"a": {"value": 1}, "b": {"value": 2}})
+        with pytest.raises(ValueError, match="JSON"):
+            store.put_all("any", {"c": {"value": 3}, "d": {"value": float("nan")}})
+        assert store.done(["a", "b", "c", "d"]) == {"a", "b"}
+
+
+def test_any_thread_may_use_a_store(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        other = threading.Thread(target=store.put, args=("a", "any", {}))
+        other.start()
+        other.join()
+        assert store.done(["a"]) == {"a"}
+
+
+def test_keys_depend_on_kind_and_content_not_on_order():
+    assert key_of("run", {"a": 1, "b": 2}) == key_of("run", {"b": 2, "a": 1})
+    assert len({key_of("run", {"a": 1}), key_of("attack", {"a": 1}), key_of("run", {"a": 2})}) == 3
 
 
 def test_many_keys_are_looked_up_at_once(tmp_path):
