@@ -6,8 +6,10 @@
 
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 #else
 #define INLINE static __inline
+#define NOINLINE
 #endif
 
 #if defined(__clang__)
@@ -53,17 +55,24 @@
 #define STRIP 1024        /* columns of a row handled together by recombine and update */
 #define WORDS_SCRATCH (2 * PAIRS)
 #define FAR (1 << 22)     /* bytes; larger arrays are fetched ahead of use */
+#define STREAMED (1 << 23) /* bytes; larger arrays of candidates are written past the caches */
 #define WORTH_A_THREAD 65536 /* numbers; below this starting a thread costs more than it saves */
 
 typedef struct {
     Stream stream;
     uint64_t first;            /* number of the candidate in row 0 */
     ptrdiff_t rows, n, h, m, active, units;
-    const void *vectors, *mean, *steps; /* steps: one step for each column, or NULL */
-    void *z, *out;                      /* z: NULL where it need not be kept */
-    ptrdiff_t v_stride, z_stride, out_stride;
+    void *vectors;
+    const void *mean, *steps;  /* steps: one step for each column, or NULL */
+    void *z, *out;             /* z: NULL where it need not be kept */
+    ptrdiff_t v_stride, z_stride, out_stride, gram_stride;
+    const double *keep, *gain; /* V becomes keep V + gain z_mean first; NULL where it stays as it is */
+    const void *z_mean;
+    const double *gram, *c_d;
     double alpha, step;
     double *partial;           /* (units, rows, m) products of z with V in each unit */
+    double *projections;       /* (rows, m) their sums */
+    double *chain;             /* (active, rows) and active more: work space of fold */
     void *mix;                 /* (rows, active) in tiles of MIX_ROWS rows, transposed */
 } Sample;
 
@@ -71,7 +80,8 @@ typedef struct {
     ptrdiff_t n, stride, count, width;
     const double *weights;
     const ptrdiff_t *order;
-    const void *rows;
+    const void *rows, *base; /* base: one more row, with weight `share`; NULL if none */
+    double share;
     void *out;
 } Recombine;
 
@@ -83,9 +93,8 @@ typedef struct {
 } Update;
 
 typedef struct {
-    Work normals, project, mix, recombine, update;
-    void (*fold)(Sample *job, const double *gram, ptrdiff_t stride, const double *c_d,
-                 const double *projections, double *chain);
+    Work normals, project, mix, recombine, squares, update;
+    void (*fold)(void *job);
     void (*pairs)(const void *radii, const void *angles, ptrdiff_t count, void *low, void *high);
 } Kernels;
 

@@ -10,37 +10,65 @@ static void NAME(pack)(const REAL *rows, ptrdiff_t stride, ptrdiff_t height, ptr
     }
 }
 
+/* row = keep * row + gain * mean, and a copy of it in `copy` if that is given. All updates of direction
+   vectors come here: the same bits whether they ride in the next sampling or not. */
+NOINLINE static void NAME(renew)(REAL *row, ptrdiff_t count, REAL keep, REAL gain, const REAL *mean,
+                                 REAL *copy) {
+    const Vec keeps = SPREAD(keep), gains = SPREAD(gain);
+    for (ptrdiff_t j = 0; j < count; j += LANES) {
+        Vec old = SPREAD(0), step = SPREAD(0);
+        const size_t bytes = (size_t)smaller(LANES, count - j) * sizeof(REAL);
+        if (bytes == sizeof old) {
+            old = NAME(load)(row + j), step = NAME(load)(mean + j);
+        } else {
+            memcpy(&old, row + j, bytes);
+            memcpy(&step, mean + j, bytes);
+        }
+        const Vec renewed = FMA(keeps, old, gains * step);
+        if (bytes == sizeof old) {
+            NAME(store)(row + j, renewed);
+            if (copy) NAME(store)(copy + j, renewed);
+        } else {
+            memcpy(row + j, &renewed, bytes);
+            if (copy) memcpy(copy + j, &renewed, bytes);
+        }
+    }
+}
+
 /* sums[i][j] += the product of row i of `z` with row j of `v`, both `width` long, for R x C of them. */
 #define DOT_ROWS 3
 #define DOT_COLS 4
-INLINE void NAME(dot_tile)(const int R, const int C, const REAL *z, const REAL *v, ptrdiff_t width,
-                           double *sums, ptrdiff_t stride) {
+INLINE void NAME(dot_tile)(const int R, const int C, const REAL *z, ptrdiff_t z_stride, const REAL *v,
+                           ptrdiff_t width, double *sums, ptrdiff_t stride) {
     Vec acc[DOT_ROWS][DOT_COLS];
-    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < C; j++) acc[i][j] = SPREAD(0);
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < DOT_COLS; j++) acc[i][j] = SPREAD(0);
     for (ptrdiff_t k = 0; k < width; k += LANES) {
         Vec a[DOT_ROWS];
-        UNROLL for (int i = 0; i < R; i++) a[i] = NAME(load)(z + i * width + k);
+        UNROLL for (int i = 0; i < R; i++) a[i] = NAME(load)(z + i * z_stride + k);
         UNROLL for (int j = 0; j < C; j++) {
             Vec b = NAME(load)(v + j * width + k);
             UNROLL for (int i = 0; i < R; i++) acc[i][j] = FMA(a[i], b, acc[i][j]);
         }
     }
-    UNROLL for (int i = 0; i < R; i++)
-        UNROLL for (int j = 0; j < C; j++) sums[i * stride + j] += NAME(total)(acc[i][j]);
+    UNROLL for (int i = 0; i < R; i++) {
+        double total[DOT_COLS];
+        NAME(totals)(acc[i], total);
+        UNROLL for (int j = 0; j < C; j++) sums[i * stride + j] += total[j];
+    }
 }
 
 #define DOT_CASES(R)                                                                       \
     switch (cols) {                                                                        \
-    case 1: NAME(dot_tile)(R, 1, z, v, width, sums, stride); break;                        \
-    case 2: NAME(dot_tile)(R, 2, z, v, width, sums, stride); break;                        \
-    case 3: NAME(dot_tile)(R, 3, z, v, width, sums, stride); break;                        \
-    default: NAME(dot_tile)(R, 4, z, v, width, sums, stride); break;                       \
+    case 1: NAME(dot_tile)(R, 1, z, z_stride, v, width, sums, m); break;                   \
+    case 2: NAME(dot_tile)(R, 2, z, z_stride, v, width, sums, m); break;                   \
+    case 3: NAME(dot_tile)(R, 3, z, z_stride, v, width, sums, m); break;                   \
+    default: NAME(dot_tile)(R, 4, z, z_stride, v, width, sums, m); break;                  \
     }
 
-static void NAME(dots)(const REAL *z, ptrdiff_t rows, const REAL *v_rows, ptrdiff_t m, ptrdiff_t width,
-                       double *all_sums) {
-    const ptrdiff_t stride = m;
-    for (ptrdiff_t i = 0; i < rows; i += DOT_ROWS, z += DOT_ROWS * width, all_sums += DOT_ROWS * m) {
+/* all_sums[i][j] += the products of `rows` rows of `z` with `m` rows of `v`, `width` columns of each. */
+static void NAME(dots)(const REAL *z, ptrdiff_t z_stride, ptrdiff_t rows, const REAL *v_rows, ptrdiff_t m,
+                       ptrdiff_t width, double *all_sums) {
+    for (ptrdiff_t i = 0; i < rows; i += DOT_ROWS, z += DOT_ROWS * z_stride, all_sums += DOT_ROWS * m) {
         const REAL *v = v_rows;
         double *sums = all_sums;
         for (ptrdiff_t j = 0; j < m; j += DOT_COLS, v += DOT_COLS * width, sums += DOT_COLS) {
@@ -90,4 +118,18 @@ INLINE void NAME(fetch_tile)(const REAL *rows, ptrdiff_t stride, const int write
             PREFETCH(row + 64, 0);
         }
     }
+}
+
+/* Copy numbers that will not be read soon past the caches: memory they go to need not be read first. */
+static void NAME(stream)(REAL *out, const REAL *in, ptrdiff_t count) {
+#if AVX2
+    const ptrdiff_t line = 64 / (ptrdiff_t)sizeof(REAL), offset = (ptrdiff_t)((uintptr_t)out % 64 / sizeof(REAL));
+    const ptrdiff_t head = smaller(count, (line - offset) % line);
+    memcpy(out, in, (size_t)head * sizeof(REAL));
+    for (out += head, in += head, count -= head; count >= line; out += line, in += line, count -= line) {
+        _mm256_stream_si256((__m256i *)out, _mm256_loadu_si256((const __m256i *)in));
+        _mm256_stream_si256((__m256i *)out + 1, _mm256_loadu_si256((const __m256i *)in + 1));
+    }
+#endif
+    memcpy(out, in, (size_t)count * sizeof(REAL));
 }

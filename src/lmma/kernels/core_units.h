@@ -25,6 +25,20 @@ static void NAME(normals_unit)(const void *shared, ptrdiff_t unit, char *scratch
     }
 }
 
+/* Bring the direction vectors up to date if an update waits, and pack `count` columns of them. */
+static void NAME(pack_vectors)(const Sample *job, ptrdiff_t column, ptrdiff_t count, ptrdiff_t width, REAL *v) {
+    REAL *rows = (REAL *)job->vectors + column;
+    if (!job->keep || count <= 0) {
+        NAME(pack)(rows, job->v_stride, job->m, count, width, width, v);
+        return;
+    }
+    const REAL *mean = (const REAL *)job->z_mean + column;
+    for (ptrdiff_t i = 0; i < job->m; i++, rows += job->v_stride, v += width) {
+        NAME(renew)(rows, count, (REAL)job->keep[i], (REAL)job->gain[i], mean, v);
+        if (count < width) memset(v + count, 0, (size_t)(width - count) * sizeof(REAL));
+    }
+}
+
 /* Draw z and sum up its products with every direction vector. */
 static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Sample *job = shared;
@@ -40,8 +54,9 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
         const ptrdiff_t high = larger(0, smaller(count, job->n - job->h - start));
         const REAL *vectors = (const REAL *)job->vectors + start;
         const int whole = low == count && high == count;
-        NAME(pack)(vectors, job->v_stride, job->m, low, count, width, v);
-        NAME(pack)(vectors + job->h, job->v_stride, job->m, high, count, width, v + count);
+        REAL *v_high = v + job->m * count;
+        NAME(pack_vectors)(job, start, low, count, v);
+        NAME(pack_vectors)(job, start + job->h, high, count, v_high);
         for (ptrdiff_t top = 0; top < job->rows; top += ROWS) {
             const ptrdiff_t rows = smaller(ROWS, job->rows - top);
             for (ptrdiff_t i = 0; i < rows; i++) {
@@ -57,18 +72,21 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
                     memcpy(out + job->h, numbers + count, (size_t)high * sizeof(REAL));
                 }
             }
-            NAME(dots)(z, rows, v, job->m, width, sums + top * job->m);
+            NAME(dots)(z, width, rows, v, job->m, count, sums + top * job->m);
+            NAME(dots)(z + count, width, rows, v_high, job->m, count, sums + top * job->m);
         }
     }
 }
 
 /* Candidates in `count` columns from `column` on; z lies at `z`. Where arrays are too large for the cache,
-   `ahead` points to the next block of V: it is fetched meanwhile, and so are the next rows of z and x. */
+   `ahead` points to the next block of V: it is fetched meanwhile, and so are the next rows of z and x. Where
+   they are larger still, x goes past the cache, by way of a buffer. */
 static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, ptrdiff_t column,
                             ptrdiff_t count, const REAL *v, const REAL *mean, const REAL *step,
                             const REAL *z, ptrdiff_t z_stride, const REAL *ahead) {
     const ptrdiff_t v_stride = PAIRS;
-    REAL padded_z[MIX_ROWS * MIX_COLS] = {0}, padded_x[MIX_ROWS * MIX_COLS];
+    const int streamed = AVX2 && job->rows * job->n * (ptrdiff_t)sizeof(REAL) > STREAMED;
+    REAL padded_z[MIX_ROWS * MIX_COLS] = {0}, buffer[MIX_ROWS * PAIRS];
     for (ptrdiff_t i = 0; i < rows; i += MIX_ROWS) {
         const ptrdiff_t tall = smaller(MIX_ROWS, rows - i);
         const REAL *mix = (const REAL *)job->mix + (top + i) * job->active;
@@ -78,17 +96,19 @@ static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, pt
             const REAL *zs = z + i * z_stride + j;
             if (ahead && i + 2 * MIX_ROWS <= rows) {
                 NAME(fetch_tile)(zs + MIX_ROWS * z_stride, z_stride, 0);
-                NAME(fetch_tile)(x + MIX_ROWS * job->out_stride + j, job->out_stride, 1);
+                if (!streamed) NAME(fetch_tile)(x + MIX_ROWS * job->out_stride + j, job->out_stride, 1);
             }
             if (ahead && i + MIX_ROWS <= job->active)
                 NAME(fetch_tile)(ahead + i * job->v_stride + j, job->v_stride, 0);
-            ptrdiff_t zs_stride = z_stride, xs_stride = job->out_stride;
-            REAL *xs = x + j;
-            if (wide < MIX_COLS) { /* the last columns: by way of a buffer of full width */
+            const int whole = wide == MIX_COLS;
+            ptrdiff_t zs_stride = z_stride;
+            if (!whole) { /* the last columns: by way of buffers of full width */
                 for (ptrdiff_t r = 0; r < tall; r++)
                     memcpy(padded_z + r * MIX_COLS, zs + r * z_stride, (size_t)wide * sizeof(REAL));
-                zs = padded_z, xs = padded_x, zs_stride = xs_stride = MIX_COLS;
+                zs = padded_z, zs_stride = MIX_COLS;
             }
+            REAL *xs = streamed || !whole ? buffer + j : x + j;
+            const ptrdiff_t xs_stride = streamed || !whole ? PAIRS : job->out_stride;
 #define MIX(R)                                                                                     \
     NAME(mix_tile)(R, mix, job->active, (REAL)job->alpha, v + j, v_stride, mean + j, step + j, zs, \
                    zs_stride, xs, xs_stride)
@@ -99,11 +119,11 @@ static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, pt
             default: MIX(4); break;
             }
 #undef MIX
-            if (wide < MIX_COLS)
-                for (ptrdiff_t r = 0; r < tall; r++)
-                    memcpy(x + j + r * job->out_stride, padded_x + r * MIX_COLS,
-                           (size_t)wide * sizeof(REAL));
+            for (ptrdiff_t r = 0; !streamed && !whole && r < tall; r++)
+                memcpy(x + j + r * job->out_stride, xs + r * PAIRS, (size_t)wide * sizeof(REAL));
         }
+        for (ptrdiff_t r = 0; streamed && r < tall; r++)
+            NAME(stream)(x + r * job->out_stride, buffer + r * PAIRS, count);
     }
 }
 
@@ -123,18 +143,24 @@ static void NAME(pack_mix)(const Sample *job, ptrdiff_t column, ptrdiff_t count,
 
 /* Algorithm 1's chain of factors d <- a_j d + c_j (m_j . d) m_j, j = 1 ... active, needs of d only its
    products s_j = m_j . d_{j-1}: with d = alpha z + sum of e_i s_i m_i so far, s_j follows from z V^T and
-   V V^T. Sets alpha and mix = e * s; `chain` holds s, (active, rows). */
-static void NAME(fold)(Sample *job, const double *gram, ptrdiff_t stride, const double *c_d,
-                       const double *projections, double *chain) {
+   V V^T. Sums up z V^T over units, then sets alpha and mix = e * s; `chain` holds s. */
+static void NAME(fold)(void *shared) {
+    Sample *job = shared;
     const ptrdiff_t rows = job->rows, active = job->active;
+    const double *gram = job->gram, *c_d = job->c_d, *projections = job->projections;
+    double *chain = job->chain, *e = chain + active * rows;
     REAL *mix = job->mix;
-    double *e = chain + active * rows;
+    for (ptrdiff_t i = 0; i < rows * job->m; i++) {
+        double sum = 0.0;
+        for (ptrdiff_t unit = 0; unit < job->units; unit++) sum += job->partial[unit * rows * job->m + i];
+        job->projections[i] = sum;
+    }
     job->alpha = 1.0;
     for (ptrdiff_t j = 0; j < active; j++) {
         double *s = chain + j * rows;
         for (ptrdiff_t k = 0; k < rows; k++) s[k] = job->alpha * projections[k * job->m + j];
         for (ptrdiff_t i = 0; i < j; i++) {
-            const double weight = e[i] * gram[j * stride + i], *earlier = chain + i * rows;
+            const double weight = e[i] * gram[j * job->gram_stride + i], *earlier = chain + i * rows;
             for (ptrdiff_t k = 0; k < rows; k++) s[k] += weight * earlier[k];
         }
         for (ptrdiff_t i = 0; i < j; i++) e[i] *= 1.0 - c_d[j];
@@ -177,9 +203,12 @@ static void NAME(mix_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
                                 step + side * PAIRS, z + side * PAIRS, 2 * PAIRS, NULL);
         }
     }
+#if AVX2
+    _mm_sfence(); /* what was streamed is there for every thread */
+#endif
 }
 
-/* out = the sum of weight[i] * rows[order[i]], four rows at a time. */
+/* out = share * base + the sum of weight[i] * rows[order[i]], four rows at a time. */
 static void NAME(recombine_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Recombine *job = shared;
     const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width);
@@ -187,7 +216,12 @@ static void NAME(recombine_unit)(const void *shared, ptrdiff_t unit, char *scrat
     for (ptrdiff_t start = unit * job->width; start < stop; start += STRIP) {
         const ptrdiff_t count = smaller(STRIP, stop - start);
         REAL *out = (REAL *)job->out + start;
-        memset(out, 0, (size_t)count * sizeof(REAL));
+        if (job->base) {
+            const REAL *base = (const REAL *)job->base + start, share = (REAL)job->share;
+            for (ptrdiff_t j = 0; j < count; j++) out[j] = share * base[j];
+        } else {
+            memset(out, 0, (size_t)count * sizeof(REAL));
+        }
         for (ptrdiff_t i = 0; i < job->count; i += 4) {
             const REAL *row[4];
             REAL weight[4];
@@ -217,6 +251,23 @@ static void NAME(recombine_unit)(const void *shared, ptrdiff_t unit, char *scrat
     }
 }
 
+/* out = the sum of weight[i] * rows[order[i]]^2. */
+static void NAME(squares_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
+    const Recombine *job = shared;
+    const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width);
+    (void)scratch;
+    for (ptrdiff_t start = unit * job->width; start < stop; start += STRIP) {
+        const ptrdiff_t count = smaller(STRIP, stop - start);
+        REAL *out = (REAL *)job->out + start;
+        memset(out, 0, (size_t)count * sizeof(REAL));
+        for (ptrdiff_t i = 0; i < job->count; i++) {
+            const REAL *row = (const REAL *)job->rows + job->order[i] * job->stride + start;
+            const REAL weight = (REAL)job->weights[i];
+            for (ptrdiff_t j = 0; j < count; j++) out[j] += weight * (row[j] * row[j]);
+        }
+    }
+}
+
 /* Row i of the direction vectors becomes keep[i] * row + gain[i] * z_mean. */
 static void NAME(update_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Update *job = shared;
@@ -227,15 +278,14 @@ static void NAME(update_unit)(const void *shared, ptrdiff_t unit, char *scratch)
         const REAL *mean = (const REAL *)job->z_mean + start;
         for (ptrdiff_t i = 0; i < job->m; i++) {
             REAL *row = (REAL *)job->vectors + i * job->stride + start;
-            const REAL keep = (REAL)job->keep[i], gain = (REAL)job->gain[i];
-            for (ptrdiff_t j = 0; j < count; j++) row[j] = keep * row[j] + gain * mean[j];
+            NAME(renew)(row, count, (REAL)job->keep[i], (REAL)job->gain[i], mean, NULL);
         }
     }
 }
 
 static const Kernels NAME(kernels) = {
-    NAME(normals_unit), NAME(project_unit), NAME(mix_unit), NAME(recombine_unit), NAME(update_unit),
-    NAME(fold),         NAME(pairs),
+    NAME(normals_unit), NAME(project_unit), NAME(mix_unit), NAME(recombine_unit), NAME(squares_unit),
+    NAME(update_unit),  NAME(fold),         NAME(pairs),
 };
 
 #undef PAIR_LANES

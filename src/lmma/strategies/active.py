@@ -7,9 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from lmma import kernels
 from lmma.strategies.recombination import Array, Selection
-
-CHUNK = 2048  # columns squared at a time: with some 20 candidates they stay in the second-level cache
 
 
 @lru_cache(16)
@@ -28,11 +27,9 @@ def active_squares(best: Selection) -> Array:
     As the v_i sum to 0 this is also sum_i v_i (z_i^2 - 1): zero on average where ranks are random.
     """
     z = best.sampled_z
-    weights = np.zeros(len(z), dtype=z.dtype)  # in the order of sampling, so that z need not be copied
-    if len(best.order) > 1:
-        weights[best.order] = active_weights(len(best.order))
     squares = np.empty(z.shape[1], dtype=z.dtype)
-    for start in range(0, z.shape[1], CHUNK):
-        chunk = slice(start, start + CHUNK)
-        np.matmul(weights, np.square(z[:, chunk]), out=squares[chunk])
+    if len(best.order) > 1:
+        kernels.squares(active_weights(len(best.order)), best.order, z, squares, threads=best.threads)
+    else:
+        squares[...] = 0.0  # one candidate alone has no rank
     return squares
