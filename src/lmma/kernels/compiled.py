@@ -106,7 +106,7 @@ def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, thread
 
 
 def lm_gram(gram: Array, keep: Array, gain: Array, u: Array, length2: float) -> None:
-    """Bring ``gram`` = V V^T to where :func:`lm_update` takes V: ``u`` = V z_mean, ``length2`` = |z_mean|^2."""
+    """Take ``gram`` = V V^T where :func:`lm_update` takes V; ``u`` = V z_mean, ``length2`` = |z_mean|^2."""
     _core.lm_gram(gram, keep, gain, u, length2)
 
 
