@@ -33,8 +33,9 @@ static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count
     }
     job.z = out->buf;
     job.z_stride = row_stride(out);
+    const size_t row = 2 * PAIRS_OF(is_single(out)) * (size_t)out->itemsize;
     Team team = {.work = {chosen->kernels[is_single(out)]->normals}, .phases = 1, .job = &job,
-                 .units = job.units, .scratch = WORDS_SCRATCH * sizeof(uint64_t) + 2 * PAIRS * sizeof(double)};
+                 .units = job.units, .scratch = WORDS_SCRATCH * sizeof(uint64_t) + row};
     Py_BEGIN_ALLOW_THREADS
     status = run_team(threads, &team);
     Py_END_ALLOW_THREADS
@@ -44,9 +45,10 @@ static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count
 /* Both products of a generation; -1 where there is no memory, and then nothing has been changed. */
 static int sample_all(Sample *job, const Kernels *kernels, size_t size, int threads) {
     const size_t rows = (size_t)job->rows, m = (size_t)job->m, active = (size_t)job->active;
-    const size_t tall = (size_t)smaller(job->rows, ROWS), width = (size_t)smaller(PAIRS, job->h);
+    const size_t pairs = PAIRS_OF(size == sizeof(float));
+    const size_t tall = (size_t)smaller(job->rows, ROWS), width = (size_t)smaller((ptrdiff_t)pairs, job->h);
     const size_t padded = (rows + MIX_ROWS - 1) / MIX_ROWS * MIX_ROWS, sums = (size_t)job->units * rows * m;
-    const size_t project = (m + tall) * 2 * width, mix = (4 + 2 * MIX_ROWS + 2 * active) * PAIRS;
+    const size_t project = (m + tall) * 2 * width, mix = (4 + 2 * MIX_ROWS + 2 * active) * pairs;
     Team team = {.work = {kernels->project, kernels->mix}, .between = kernels->fold, .phases = 2, .job = job,
                  .units = job->units,
                  .scratch = WORDS_SCRATCH * sizeof(uint64_t) + (project > mix ? project : mix) * size};

@@ -83,7 +83,8 @@ static int set_stream(Sample *job, PyObject *const *args, const Py_buffer *rows)
     job->rows = rows->shape[0];
     job->n = columns(rows);
     job->h = (job->n + 2 * lanes - 1) / (2 * lanes) * lanes;
-    job->units = smaller(UNITS, (job->h + PAIRS - 1) / PAIRS);
+    const ptrdiff_t pairs = PAIRS_OF(is_single(rows));
+    job->units = smaller(UNITS, (job->h + pairs - 1) / pairs);
     const uint64_t blocks = 2 * (uint64_t)(job->h / lanes); /* of the counter, for a candidate */
     if (blocks && job->first >= UINT64_MAX / blocks - (uint64_t)job->rows) {
         PyErr_Format(PyExc_ValueError, "first=%llu lies beyond the last candidate of a generation",

@@ -48,14 +48,14 @@
 #include "core_philox.h"
 #include "core_team.h"
 
-#define PAIRS 192         /* pairs of columns in a block: 48 rows of z and of V fit the second-level cache */
-#define ROWS 48           /* rows of z in a block */
+#define PAIRS_OF(single) ((single) ? 384 : 192) /* pairs of columns in a block, 48 rows of which ... */
+#define PAIRS PAIRS_OF(SINGLE)
+#define ROWS 48           /* ... of z and of V fit the second-level cache */
 #define MIX_ROWS 4        /* rows of the tile of the second product, see core_products.h */
 #define UNITS 64          /* at most so many sums are kept before they are added up */
 #define STRIP 1024        /* columns of a row handled together by recombine and update */
-#define WORDS_SCRATCH (2 * PAIRS)
+#define WORDS_SCRATCH 384 /* 64-bit words of a row of a block */
 #define FAR (1 << 22)     /* bytes; larger arrays are fetched ahead of use */
-#define STREAMED (1 << 23) /* bytes; larger arrays of candidates are written past the caches */
 #define WORTH_A_THREAD 65536 /* numbers; below this starting a thread costs more than it saves */
 
 typedef struct {
@@ -102,9 +102,9 @@ INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 INLINE ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
 
 /* The first pair of columns of a unit; units are whole blocks. */
-INLINE ptrdiff_t unit_start(ptrdiff_t h, ptrdiff_t units, ptrdiff_t unit) {
-    const ptrdiff_t blocks = (h + PAIRS - 1) / PAIRS;
-    return smaller(h, blocks * unit / units * PAIRS);
+INLINE ptrdiff_t unit_start(ptrdiff_t h, ptrdiff_t pairs, ptrdiff_t units, ptrdiff_t unit) {
+    const ptrdiff_t blocks = (h + pairs - 1) / pairs;
+    return smaller(h, blocks * unit / units * pairs);
 }
 
 #define AVX2 0

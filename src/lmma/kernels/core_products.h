@@ -119,17 +119,3 @@ INLINE void NAME(fetch_tile)(const REAL *rows, ptrdiff_t stride, const int write
         }
     }
 }
-
-/* Copy numbers that will not be read soon past the caches: memory they go to need not be read first. */
-static void NAME(stream)(REAL *out, const REAL *in, ptrdiff_t count) {
-#if AVX2
-    const ptrdiff_t line = 64 / (ptrdiff_t)sizeof(REAL), offset = (ptrdiff_t)((uintptr_t)out % 64 / sizeof(REAL));
-    const ptrdiff_t head = smaller(count, (line - offset) % line);
-    memcpy(out, in, (size_t)head * sizeof(REAL));
-    for (out += head, in += head, count -= head; count >= line; out += line, in += line, count -= line) {
-        _mm256_stream_si256((__m256i *)out, _mm256_loadu_si256((const __m256i *)in));
-        _mm256_stream_si256((__m256i *)out + 1, _mm256_loadu_si256((const __m256i *)in + 1));
-    }
-#endif
-    memcpy(out, in, (size_t)count * sizeof(REAL));
-}

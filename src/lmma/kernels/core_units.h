@@ -5,8 +5,8 @@ static void NAME(normals_unit)(const void *shared, ptrdiff_t unit, char *scratch
     const Sample *job = shared;
     uint64_t *words = (uint64_t *)scratch;
     REAL *buffer = (REAL *)(words + WORDS_SCRATCH);
-    const ptrdiff_t stop = unit_start(job->h, job->units, unit + 1);
-    for (ptrdiff_t start = unit_start(job->h, job->units, unit); start < stop; start += PAIRS) {
+    const ptrdiff_t stop = unit_start(job->h, PAIRS, job->units, unit + 1);
+    for (ptrdiff_t start = unit_start(job->h, PAIRS, job->units, unit); start < stop; start += PAIRS) {
         const ptrdiff_t count = smaller(PAIRS, stop - start);
         const ptrdiff_t low = smaller(count, job->n - start);
         const ptrdiff_t high = smaller(count, job->n - job->h - start);
@@ -47,8 +47,8 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
     REAL *z = v + job->m * 2 * smaller(PAIRS, job->h);
     double *sums = job->partial + unit * job->rows * job->m;
     memset(sums, 0, (size_t)(job->rows * job->m) * sizeof(double));
-    const ptrdiff_t stop = unit_start(job->h, job->units, unit + 1);
-    for (ptrdiff_t start = unit_start(job->h, job->units, unit); start < stop; start += PAIRS) {
+    const ptrdiff_t stop = unit_start(job->h, PAIRS, job->units, unit + 1);
+    for (ptrdiff_t start = unit_start(job->h, PAIRS, job->units, unit); start < stop; start += PAIRS) {
         const ptrdiff_t count = smaller(PAIRS, stop - start), width = 2 * count;
         const ptrdiff_t low = larger(0, smaller(count, job->n - start));
         const ptrdiff_t high = larger(0, smaller(count, job->n - job->h - start));
@@ -79,14 +79,12 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
 }
 
 /* Candidates in `count` columns from `column` on; z lies at `z`. Where arrays are too large for the cache,
-   `ahead` points to the next block of V: it is fetched meanwhile, and so are the next rows of z and x. Where
-   they are larger still, x goes past the cache, by way of a buffer. */
+   `ahead` points to the next block of V: it is fetched meanwhile, and so are the next rows of z and x. */
 static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, ptrdiff_t column,
                             ptrdiff_t count, const REAL *v, const REAL *mean, const REAL *step,
                             const REAL *z, ptrdiff_t z_stride, const REAL *ahead) {
     const ptrdiff_t v_stride = PAIRS;
-    const int streamed = AVX2 && job->rows * job->n * (ptrdiff_t)sizeof(REAL) > STREAMED;
-    REAL padded_z[MIX_ROWS * MIX_COLS] = {0}, buffer[MIX_ROWS * PAIRS];
+    REAL padded_z[MIX_ROWS * MIX_COLS] = {0}, padded_x[MIX_ROWS * MIX_COLS];
     for (ptrdiff_t i = 0; i < rows; i += MIX_ROWS) {
         const ptrdiff_t tall = smaller(MIX_ROWS, rows - i);
         const REAL *mix = (const REAL *)job->mix + (top + i) * job->active;
@@ -96,19 +94,17 @@ static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, pt
             const REAL *zs = z + i * z_stride + j;
             if (ahead && i + 2 * MIX_ROWS <= rows) {
                 NAME(fetch_tile)(zs + MIX_ROWS * z_stride, z_stride, 0);
-                if (!streamed) NAME(fetch_tile)(x + MIX_ROWS * job->out_stride + j, job->out_stride, 1);
+                NAME(fetch_tile)(x + MIX_ROWS * job->out_stride + j, job->out_stride, 1);
             }
             if (ahead && i + MIX_ROWS <= job->active)
                 NAME(fetch_tile)(ahead + i * job->v_stride + j, job->v_stride, 0);
-            const int whole = wide == MIX_COLS;
-            ptrdiff_t zs_stride = z_stride;
-            if (!whole) { /* the last columns: by way of buffers of full width */
+            ptrdiff_t zs_stride = z_stride, xs_stride = job->out_stride;
+            REAL *xs = x + j;
+            if (wide < MIX_COLS) { /* the last columns: by way of a buffer of full width */
                 for (ptrdiff_t r = 0; r < tall; r++)
                     memcpy(padded_z + r * MIX_COLS, zs + r * z_stride, (size_t)wide * sizeof(REAL));
-                zs = padded_z, zs_stride = MIX_COLS;
+                zs = padded_z, xs = padded_x, zs_stride = xs_stride = MIX_COLS;
             }
-            REAL *xs = streamed || !whole ? buffer + j : x + j;
-            const ptrdiff_t xs_stride = streamed || !whole ? PAIRS : job->out_stride;
 #define MIX(R)                                                                                     \
     NAME(mix_tile)(R, mix, job->active, (REAL)job->alpha, v + j, v_stride, mean + j, step + j, zs, \
                    zs_stride, xs, xs_stride)
@@ -119,11 +115,11 @@ static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, pt
             default: MIX(4); break;
             }
 #undef MIX
-            for (ptrdiff_t r = 0; !streamed && !whole && r < tall; r++)
-                memcpy(x + j + r * job->out_stride, xs + r * PAIRS, (size_t)wide * sizeof(REAL));
+            if (wide < MIX_COLS)
+                for (ptrdiff_t r = 0; r < tall; r++)
+                    memcpy(x + j + r * job->out_stride, padded_x + r * MIX_COLS,
+                           (size_t)wide * sizeof(REAL));
         }
-        for (ptrdiff_t r = 0; streamed && r < tall; r++)
-            NAME(stream)(x + r * job->out_stride, buffer + r * PAIRS, count);
     }
 }
 
@@ -178,8 +174,8 @@ static void NAME(mix_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     uint64_t *words = (uint64_t *)scratch;
     REAL *mean = (REAL *)(words + WORDS_SCRATCH), *step = mean + 2 * PAIRS, *z = step + 2 * PAIRS;
     REAL *v[2] = {z + MIX_ROWS * 2 * PAIRS, z + (MIX_ROWS * 2 + job->active) * PAIRS};
-    const ptrdiff_t stop = unit_start(job->h, job->units, unit + 1);
-    for (ptrdiff_t start = unit_start(job->h, job->units, unit); start < stop; start += PAIRS) {
+    const ptrdiff_t stop = unit_start(job->h, PAIRS, job->units, unit + 1);
+    for (ptrdiff_t start = unit_start(job->h, PAIRS, job->units, unit); start < stop; start += PAIRS) {
         const ptrdiff_t count = smaller(PAIRS, stop - start), columns[2] = {start, start + job->h};
         const int far_away = job->rows * job->n * (ptrdiff_t)sizeof(REAL) > FAR && start + 2 * PAIRS <= stop;
         const ptrdiff_t valid[2] = {smaller(count, job->n - columns[0]), smaller(count, job->n - columns[1])};
@@ -203,9 +199,6 @@ static void NAME(mix_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
                                 step + side * PAIRS, z + side * PAIRS, 2 * PAIRS, NULL);
         }
     }
-#if AVX2
-    _mm_sfence(); /* what was streamed is there for every thread */
-#endif
 }
 
 /* out = share * base + the sum of weight[i] * rows[order[i]], four rows at a time. */

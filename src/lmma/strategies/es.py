@@ -36,6 +36,7 @@ from lmma.strategies.recombination import (
     weighted_mean,
 )
 from lmma.strategies.stepsize import StepSizeRule
+from lmma.strategies.storage import spaced
 from lmma.strategies.streaming import Streamed, redrawn_mean, rows_of_a_block
 
 if TYPE_CHECKING:
@@ -157,8 +158,8 @@ class ES(Strategy):
         self.step = self._make_step()  # [A1:2]
         self.transform = self._make_transform()  # [A1:2]
         self.source.threads = self.transform.threads = self.threads
-        self.z = np.empty((self.popsize, self.n), dtype=self.dtype)
-        self.d = np.empty_like(self.z) if self.transform.keeps_directions else None
+        self.z: Array = spaced(self.popsize, self.n, self.dtype)
+        self.d = np.empty(self.z.shape, self.dtype) if self.transform.keeps_directions else None
         self._injected: list[Array] = []  # points that wait for the next ask()
         self._streamed: Streamed | None = None  # in place of the candidates after ask_blocks()
 

@@ -44,6 +44,7 @@ from lmma.strategies.recombination import (
 )
 from lmma.strategies.registry import register
 from lmma.strategies.stepsize import CSA
+from lmma.strategies.storage import spaced
 
 CAP = 0.5  # solves sphere, ellipsoid and Rosenbrock for every small n; a cap of 1 does not at n = 2
 RENEW = 64  # generations between two exact computations of the Gram matrix, against drift
@@ -98,7 +99,7 @@ class DirectionVectors(Transform):
     def __init__(self, n: int, parameters: LMMAParameters, dtype: npt.DTypeLike) -> None:
         m = parameters.m
         self.parameters = parameters
-        self._vectors = np.zeros((m, n), dtype=dtype)  # [A1:2]
+        self._vectors: Array = spaced(m, n, dtype)  # [A1:2]
         self._waiting: kernels.Update | None = None  # an update of the vectors that is still to be done
         self.gram = np.zeros((m, m))
         self.age = 0  # generations learned from: min(t, m) vectors are applied
