@@ -15,7 +15,7 @@ from lmma.strategies import strategy
 from lmma.strategies.linalg import add_product
 from lmma.strategies.recombination import default_popsize
 
-SWAPPED = ("normals", "recombine", "squares", "lm_sample", "lm_update", "lm_direction", "lm_gram")
+SWAPPED = ("normals", "recombine", "squares", "rescale", "lm_sample", "lm_update", "lm_direction", "lm_gram")
 
 
 def ours(method: str, n: int, *, dtype: str = "float64", threads: int = 1) -> Step:

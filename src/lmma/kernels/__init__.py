@@ -23,6 +23,7 @@ __all__ = [
     "lm_update",
     "normals",
     "recombine",
+    "rescale",
     "squares",
 ]
 
@@ -41,6 +42,7 @@ try:
         lm_update,
         normals,
         recombine,
+        rescale,
         squares,
     )
 except ImportError:
@@ -55,5 +57,6 @@ except ImportError:
         lm_update,
         normals,
         recombine,
+        rescale,
         squares,
     )

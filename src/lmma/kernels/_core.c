@@ -206,6 +206,36 @@ static PyObject *squares(PyObject *self, PyObject *const *args, Py_ssize_t count
     return weighted_sum("squares", args, count, 1);
 }
 
+/* rescale(scales, rate, weights, order, rows, path, share, threads) */
+static PyObject *rescale(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Py_buffer *weights, *rows, *path, *scales;
+    const ptrdiff_t *order;
+    int threads, status;
+    (void)self;
+    if (expect("rescale", count, 8)) return NULL;
+    const double rate = PyFloat_AsDouble(args[1]), share = PyFloat_AsDouble(args[6]);
+    if (PyErr_Occurred()) return NULL;
+    if (!(rows = array(&views, args[4], "rows", 2, "df", 0)) ||
+        !(weights = array(&views, args[2], "weights", 1, "d", 0)) ||
+        !(order = indices_of(&views, args[3], columns(weights), rows)) ||
+        !(path = array_like(&views, args[5], "path", 1, rows, 0)) ||
+        !has_shape(path, "path", 1, columns(rows)) ||
+        !(scales = array_like(&views, args[0], "scales", 1, rows, 1)) ||
+        !has_shape(scales, "scales", 1, columns(rows)) ||
+        (threads = thread_count(args[7], columns(weights) * columns(rows))) < 0) {
+        release(&views);
+        return NULL;
+    }
+    Recombine job = {.n = columns(rows), .stride = row_stride(rows), .count = columns(weights),
+                     .width = unit_width(columns(rows)), .weights = weights->buf, .order = order,
+                     .rows = rows->buf, .base = path->buf, .share = share, .rate = rate, .out = scales->buf};
+    Py_BEGIN_ALLOW_THREADS
+    status = run_units(chosen->kernels[is_single(rows)]->rescale, &job, job.n, job.width, threads);
+    Py_END_ALLOW_THREADS
+    return finish(&views, status);
+}
+
 /* lm_update(vectors, keep, gain, z_mean, threads) */
 static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
@@ -377,6 +407,7 @@ static PyMethodDef methods[] = {
     {"recombine", (PyCFunction)(void (*)(void))recombine, METH_FASTCALL, NULL},
     {"lm_update", (PyCFunction)(void (*)(void))lm_update, METH_FASTCALL, NULL},
     {"squares", (PyCFunction)(void (*)(void))squares, METH_FASTCALL, NULL},
+    {"rescale", (PyCFunction)(void (*)(void))rescale, METH_FASTCALL, NULL},
     {"lm_direction", (PyCFunction)(void (*)(void))lm_direction, METH_FASTCALL, NULL},
     {"lm_gram", (PyCFunction)(void (*)(void))lm_gram, METH_FASTCALL, NULL},
     {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, NULL},

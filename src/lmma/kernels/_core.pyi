@@ -28,6 +28,17 @@ def lm_sample(
 def recombine(weights: Array, order: Any, rows: Array, out: Array, threads: int, /) -> None: ...
 def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, threads: int, /) -> None: ...
 def squares(weights: Array, order: Any, rows: Array, out: Array, threads: int, /) -> None: ...
+def rescale(
+    scales: Array,
+    rate: float,
+    weights: Array,
+    order: Any,
+    rows: Array,
+    path: Array,
+    share: float,
+    threads: int,
+    /,
+) -> None: ...
 def lm_direction(
     weights: Array,
     order: Any,

@@ -54,6 +54,21 @@ def squares(weights: Array, order: Indices, rows: Array, out: Array, *, threads:
     _core.squares(weights, order, rows, out, threads or THREADS)
 
 
+def rescale(
+    scales: Array,
+    rate: float,
+    weights: Array,
+    order: Indices,
+    rows: Array,
+    path: Array,
+    share: float,
+    *,
+    threads: int = 0,
+) -> None:
+    """Multiply ``scales`` by exp(rate (s + share (path^2 - 1))), s the sum of weights[i] rows[order[i]]^2."""
+    _core.rescale(scales, rate, weights, order, rows, path, share, threads or THREADS)
+
+
 def lm_sample(
     key: Key,
     generation: int,

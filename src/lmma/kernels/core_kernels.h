@@ -81,7 +81,7 @@ typedef struct {
     const double *weights;
     const ptrdiff_t *order;
     const void *rows, *base; /* base: one more row, with weight `share`; NULL if none */
-    double share;
+    double share, rate;
     void *out;
 } Recombine;
 
@@ -93,7 +93,7 @@ typedef struct {
 } Update;
 
 typedef struct {
-    Work normals, project, mix, recombine, squares, update;
+    Work normals, project, mix, recombine, squares, rescale, update;
     void (*fold)(void *job);
     void (*pairs)(const void *radii, const void *angles, ptrdiff_t count, void *low, void *high);
 } Kernels;

@@ -10,28 +10,25 @@ static void NAME(pack)(const REAL *rows, ptrdiff_t stride, ptrdiff_t height, ptr
     }
 }
 
-/* row = keep * row + gain * mean, and a copy of it in `copy` if that is given. All updates of direction
-   vectors come here: the same bits whether they ride in the next sampling or not. */
+/* row = keep * row + gain * mean, and a copy of it in `copy`, which may be `row` itself. All updates of
+   direction vectors come here: the same bits whether they ride in the next sampling or not. */
 NOINLINE static void NAME(renew)(REAL *row, ptrdiff_t count, REAL keep, REAL gain, const REAL *mean,
                                  REAL *copy) {
     const Vec keeps = SPREAD(keep), gains = SPREAD(gain);
-    for (ptrdiff_t j = 0; j < count; j += LANES) {
+    const ptrdiff_t whole = count / LANES * LANES;
+    for (ptrdiff_t j = 0; j < whole; j += LANES) {
+        const Vec renewed = FMA(keeps, NAME(load)(row + j), gains * NAME(load)(mean + j));
+        NAME(store)(row + j, renewed);
+        NAME(store)(copy + j, renewed);
+    }
+    if (whole < count) { /* the last numbers in a vector of their own: rounded as all the others */
+        const size_t bytes = (size_t)(count - whole) * sizeof(REAL);
         Vec old = SPREAD(0), step = SPREAD(0);
-        const size_t bytes = (size_t)smaller(LANES, count - j) * sizeof(REAL);
-        if (bytes == sizeof old) {
-            old = NAME(load)(row + j), step = NAME(load)(mean + j);
-        } else {
-            memcpy(&old, row + j, bytes);
-            memcpy(&step, mean + j, bytes);
-        }
+        memcpy(&old, row + whole, bytes);
+        memcpy(&step, mean + whole, bytes);
         const Vec renewed = FMA(keeps, old, gains * step);
-        if (bytes == sizeof old) {
-            NAME(store)(row + j, renewed);
-            if (copy) NAME(store)(copy + j, renewed);
-        } else {
-            memcpy(row + j, &renewed, bytes);
-            if (copy) memcpy(copy + j, &renewed, bytes);
-        }
+        memcpy(row + whole, &renewed, bytes);
+        memcpy(copy + whole, &renewed, bytes);
     }
 }
 

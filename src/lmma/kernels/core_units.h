@@ -63,7 +63,7 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
                 const uint64_t candidate = job->first + (uint64_t)(top + i);
                 REAL *numbers = z + i * width;
                 REAL *out = (REAL *)job->z + (top + i) * job->z_stride + start;
-                const int more = top + i < job->m && start + 2 * PAIRS <= stop;
+                const int more = top + i < job->m && start + 2 * PAIRS <= job->h;
                 const REAL *ahead = more ? vectors + (top + i) * job->v_stride + PAIRS : NULL;
                 NAME(draw)(&job->stream, candidate, job->h, start, count, words, numbers, numbers + count,
                            job->z && whole ? out : NULL, ahead);
@@ -177,7 +177,7 @@ static void NAME(mix_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const ptrdiff_t stop = unit_start(job->h, PAIRS, job->units, unit + 1);
     for (ptrdiff_t start = unit_start(job->h, PAIRS, job->units, unit); start < stop; start += PAIRS) {
         const ptrdiff_t count = smaller(PAIRS, stop - start), columns[2] = {start, start + job->h};
-        const int far_away = job->rows * job->n * (ptrdiff_t)sizeof(REAL) > FAR && start + 2 * PAIRS <= stop;
+        const int far_away = job->rows * job->n * (ptrdiff_t)sizeof(REAL) > FAR && start + 2 * PAIRS <= job->h;
         const ptrdiff_t valid[2] = {smaller(count, job->n - columns[0]), smaller(count, job->n - columns[1])};
         for (int side = 0; side < 2; side++) {
             if (valid[side] <= 0) continue;
@@ -244,19 +244,39 @@ static void NAME(recombine_unit)(const void *shared, ptrdiff_t unit, char *scrat
     }
 }
 
-/* out = the sum of weight[i] * rows[order[i]]^2. */
+/* The sum of weight[i] * rows[order[i]]^2 in `count` columns from `start` on. */
+static void NAME(add_squares)(const Recombine *job, ptrdiff_t start, ptrdiff_t count, REAL *sum) {
+    memset(sum, 0, (size_t)count * sizeof(REAL));
+    for (ptrdiff_t i = 0; i < job->count; i++) {
+        const REAL *row = (const REAL *)job->rows + job->order[i] * job->stride + start;
+        const REAL weight = (REAL)job->weights[i];
+        for (ptrdiff_t j = 0; j < count; j++) sum[j] += weight * (row[j] * row[j]);
+    }
+}
+
 static void NAME(squares_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Recombine *job = shared;
     const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width);
     (void)scratch;
+    for (ptrdiff_t start = unit * job->width; start < stop; start += STRIP)
+        NAME(add_squares)(job, start, smaller(STRIP, stop - start), (REAL *)job->out + start);
+}
+
+/* out *= exp(rate * (those squares + share * (base^2 - 1))). */
+static void NAME(rescale_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
+    const Recombine *job = shared;
+    const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width);
+    const REAL share = (REAL)job->share, rate = (REAL)job->rate;
+    REAL excess[STRIP];
+    (void)scratch;
     for (ptrdiff_t start = unit * job->width; start < stop; start += STRIP) {
         const ptrdiff_t count = smaller(STRIP, stop - start);
+        const REAL *base = (const REAL *)job->base + start;
         REAL *out = (REAL *)job->out + start;
-        memset(out, 0, (size_t)count * sizeof(REAL));
-        for (ptrdiff_t i = 0; i < job->count; i++) {
-            const REAL *row = (const REAL *)job->rows + job->order[i] * job->stride + start;
-            const REAL weight = (REAL)job->weights[i];
-            for (ptrdiff_t j = 0; j < count; j++) out[j] += weight * (row[j] * row[j]);
+        NAME(add_squares)(job, start, count, excess);
+        for (ptrdiff_t j = 0; j < count; j++) {
+            const REAL exponent = rate * (excess[j] + share * (base[j] * base[j] - 1));
+            out[j] *= SINGLE ? (REAL)expf((float)exponent) : (REAL)exp(exponent);
         }
     }
 }
@@ -271,14 +291,14 @@ static void NAME(update_unit)(const void *shared, ptrdiff_t unit, char *scratch)
         const REAL *mean = (const REAL *)job->z_mean + start;
         for (ptrdiff_t i = 0; i < job->m; i++) {
             REAL *row = (REAL *)job->vectors + i * job->stride + start;
-            NAME(renew)(row, count, (REAL)job->keep[i], (REAL)job->gain[i], mean, NULL);
+            NAME(renew)(row, count, (REAL)job->keep[i], (REAL)job->gain[i], mean, row);
         }
     }
 }
 
 static const Kernels NAME(kernels) = {
     NAME(normals_unit), NAME(project_unit), NAME(mix_unit), NAME(recombine_unit), NAME(squares_unit),
-    NAME(update_unit),  NAME(fold),         NAME(pairs),
+    NAME(rescale_unit), NAME(update_unit),  NAME(fold),     NAME(pairs),
 };
 
 #undef PAIR_LANES

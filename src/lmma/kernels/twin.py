@@ -136,6 +136,26 @@ def squares(weights: Array, order: Indices, rows: Array, out: Array, *, threads:
         np.matmul(weights, np.square(rows[order, columns]), out=out[columns])
 
 
+def rescale(
+    scales: Array,
+    rate: float,
+    weights: Array,
+    order: Indices,
+    rows: Array,
+    path: Array,
+    share: float,
+    *,
+    threads: int = 0,
+) -> None:
+    """Multiply ``scales`` by exp(rate (s + share (path^2 - 1))), s the sum of weights[i] rows[order[i]]^2."""
+    excess = np.empty_like(scales)
+    squares(weights, order, rows, excess)
+    excess += share * (np.square(path) - 1)
+    excess *= rate
+    np.exp(excess, out=excess)
+    scales *= excess
+
+
 def _strips(height: int, n: int) -> Iterator[slice]:
     """Cut ``n`` columns into strips, so that ``height`` rows of one fit the second-level cache."""
     width = max(1, 8 * CHUNK // max(1, height))

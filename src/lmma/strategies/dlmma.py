@@ -33,7 +33,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.active import active_squares
+from lmma import kernels
+from lmma.strategies.active import active_weights
 from lmma.strategies.es import ES, Source, Transform
 from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters, lmma_parameters
 from lmma.strategies.ma import ma_parameters
@@ -144,10 +145,10 @@ class ScaledDirections(Transform):
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move D towards the coordinates' variances among the selected; then let M learn."""
-        excess = active_squares(best)
-        excess += PATH_SHARE * (np.square(p_sigma) - 1)
-        excess *= self.c_scale / (2 * self.kappa())
-        self.scales *= np.exp(excess, out=excess)
+        kernels.rescale(
+            self.scales, self.c_scale / (2 * self.kappa()), active_weights(len(best.order)), best.order,
+            best.sampled_z, p_sigma, PATH_SHARE, threads=self.threads,
+        )  # fmt: skip
         self.inner.update(best, p_sigma)
 
     def recentre(self) -> float:
