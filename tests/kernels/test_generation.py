@@ -47,7 +47,7 @@ def test_an_update_that_rides_along_gives_the_same_bits(kernels, n, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_threads_change_no_bit(core, dtype):
-    n, lam, m = 20_001, 23, 20
+    n, lam, m = 120_001, 23, 20
 
     def everything(threads):
         s, rng = state(n, lam, m, dtype)

@@ -180,7 +180,7 @@ static PyObject *weighted_sum(const char *name, PyObject *const *args, Py_ssize_
         !(order = indices_of(&views, args[1], columns(weights), rows)) ||
         !(out = array_like(&views, args[3], "out", 1, rows, 1)) ||
         !has_shape(out, "out", 1, columns(rows)) ||
-        (threads = thread_count(args[4], columns(weights) * columns(rows))) < 0) {
+        (threads = thread_count(args[4], columns(weights) * columns(rows) / LIGHTER)) < 0) {
         release(&views);
         return NULL;
     }
@@ -223,7 +223,7 @@ static PyObject *rescale(PyObject *self, PyObject *const *args, Py_ssize_t count
         !has_shape(path, "path", 1, columns(rows)) ||
         !(scales = array_like(&views, args[0], "scales", 1, rows, 1)) ||
         !has_shape(scales, "scales", 1, columns(rows)) ||
-        (threads = thread_count(args[7], columns(weights) * columns(rows))) < 0) {
+        (threads = thread_count(args[7], columns(weights) * columns(rows) / LIGHTER)) < 0) {
         release(&views);
         return NULL;
     }
@@ -246,7 +246,7 @@ static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t cou
     if (expect("lm_update", count, 5)) return NULL;
     if (!(vectors = array(&views, args[0], "vectors", 2, "df", 1)) ||
         set_update(&views, args + 1, vectors, &job.keep, &job.gain, &job.z_mean) ||
-        (threads = thread_count(args[4], vectors->shape[0] * columns(vectors))) < 0) {
+        (threads = thread_count(args[4], vectors->shape[0] * columns(vectors) / LIGHTER)) < 0) {
         release(&views);
         return NULL;
     }
@@ -300,7 +300,7 @@ static PyObject *lm_direction(PyObject *self, PyObject *const *args, Py_ssize_t 
         !(u = array(&views, args[8], "u", 1, "d", 1)) || !has_shape(u, "u", 1, vectors->shape[0]) ||
         !(out = array_like(&views, args[9], "out", 1, vectors, 1)) ||
         !has_shape(out, "out", 1, columns(vectors)) ||
-        (threads = thread_count(args[10], vectors->shape[0] * columns(vectors))) < 0)
+        (threads = thread_count(args[10], vectors->shape[0] * columns(vectors) / LIGHTER)) < 0)
         goto fail;
     if (active > (uint64_t)columns(gram) || active > (uint64_t)gram->shape[0] ||
         active > (uint64_t)columns(c_d) || active > (uint64_t)columns(u)) {

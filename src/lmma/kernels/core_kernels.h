@@ -57,6 +57,7 @@
 #define WORDS_SCRATCH 384 /* 64-bit words of a row of a block */
 #define FAR (1 << 22)     /* bytes; larger arrays are fetched ahead of use */
 #define WORTH_A_THREAD 65536 /* numbers; below this starting a thread costs more than it saves */
+#define LIGHTER 16        /* sums of rows take so much less time a number than drawing and products */
 
 typedef struct {
     Stream stream;
