@@ -20,6 +20,7 @@ from lmma.strategies.arguments import (
     checked_dtype,
     checked_popsize,
     checked_sigma0,
+    checked_threads,
     checked_values,
     checked_x0,
     key_from,
@@ -53,6 +54,9 @@ class Strategy(ABC):
         Precision of the state and of the candidates.
     tolx, tolfun : float
         Tolerances of :meth:`stop`.
+    threads : int, optional
+        Threads the compiled kernels may use; by default what the environment variable LMMA_NUM_THREADS says,
+        else one for each core. Results do not depend on it, not in a single bit.
     """
 
     name: ClassVar[str] = ""
@@ -71,8 +75,10 @@ class Strategy(ABC):
         dtype: npt.DTypeLike = "float64",
         tolx: float = DEFAULT_TOLERANCE,
         tolfun: float = DEFAULT_TOLERANCE,
+        threads: int | None = None,
     ) -> None:
         self.dtype = checked_dtype(dtype)
+        self.threads = checked_threads(threads)
         self.mean = checked_x0(x0, self.dtype)
         self.n = len(self.mean)
         self.popsize = checked_popsize(popsize, default_popsize(self.n))
@@ -163,7 +169,7 @@ class Strategy(ABC):
             lowest = float(ranked[0])
             if lowest < self.best_fun:
                 self.best_fun = lowest
-                np.copyto(self.best_x, self._asked[order[0]])
+                np.copyto(self.best_x, self._candidate(int(order[0])))
             self._recent.append(lowest)
             self._spread_f = float(ranked[-1]) - lowest
             self._update(order, ranked)
@@ -244,6 +250,13 @@ class Strategy(ABC):
 
     # Helpers for subclasses
 
+    def _candidate(self, row: int) -> Array:
+        """Return one of the candidates that were asked for last."""
+        if self._asked is None:
+            raise ValueError("there are no candidates: call ask() first")
+        candidate: Array = self._asked[row]
+        return candidate
+
     def _scaled_sigma(self) -> float | Array:
         """Return the step size, one number or one for each coordinate."""
         return self.sigma if self.scale is None else (self.sigma * self.scale).astype(self.dtype)
@@ -276,7 +289,7 @@ class Strategy(ABC):
 def reject_unknown_options(cls: type[Any], options: dict[str, Any]) -> None:
     """Raise TypeError if ``cls.define`` has no parameter of such a name; suggest the nearest."""
     known = list(inspect.signature(cls.define).parameters)[2:]  # after n and lam
-    common = ["popsize", "rng", "dtype", "tolx", "tolfun"]
+    common = ["popsize", "rng", "dtype", "tolx", "tolfun", "threads"]
     for option in options:
         if option not in known:
             raise TypeError(
