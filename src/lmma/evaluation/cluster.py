@@ -154,8 +154,8 @@ class Cluster(Evaluator):
         """Give each free slot a task, every member one before anyone gets a second."""
         free = [
             (place, k, member)
-            for k, member in enumerate(self._members.values())
-            if member.ready
+            for k, member in enumerate(list(self._members.values()))
+            if member.ready and self._able(member)
             for place in range(member.busy, member.slots)
         ]
         free.sort(key=lambda entry: entry[:2])
@@ -167,6 +167,10 @@ class Cluster(Evaluator):
             task = self._task(member, candidates, rows)
             self._send(member, task, Errand(member, self._generation, first), setup)
             member.busy += 1
+
+    def _able(self, member: Member) -> bool:
+        """Return whether ``member`` can be given tasks now."""
+        return True
 
     def _task(self, member: Member, candidates: Array, rows: slice) -> Any:
         """Return what ``member`` needs to evaluate ``rows``."""

@@ -50,7 +50,7 @@ class MPI(Engine):
         return found
 
     def close(self, members: dict[str, str]) -> None:
-        """Ask as often as there are processes to end the agent; one that misses it ends it by itself later."""
+        """Ask as often as there are processes to end the agent; one that misses it ends it later."""
         with contextlib.suppress(Exception):
             for token in members.values():
                 for _ in range(int(self.executor.num_workers)):

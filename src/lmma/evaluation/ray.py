@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from typing import Any, final
 
 from lmma.evaluation.agent import serve
@@ -63,6 +64,9 @@ class Ray(Engine):
     def answers(self, seconds: float) -> list[tuple[int, bytes | None]]:
         """Return what has come in."""
         ray = self.ray
+        if not self._tickets:
+            time.sleep(seconds)
+            return []
         ready, rest = ray.wait(list(self._tickets), num_returns=1, timeout=seconds)
         if ready and rest:
             ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]

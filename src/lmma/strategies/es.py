@@ -136,6 +136,7 @@ class ES(Strategy):
     ) -> None:
         reject_unknown_options(type(self), overrides)
         super().__init__(x0, sigma0, popsize=popsize, rng=rng, dtype=dtype, tolx=tolx, tolfun=tolfun)
+        self.overrides = overrides
         self.parameters = type(self).define(self.n, self.popsize, **overrides)  # [A1:1]
         self.source = self._make_source()
         self.step = self._make_step()  # [A1:2]
