@@ -54,8 +54,9 @@ class Answer:
 
     what: str  # "done", "hello", "unknown" (no such agent here), "broken" (it cannot evaluate at all)
     values: Values | None = None
-    problem: Problem | None = None  # why there are no values
+    problems: dict[int, Problem] = field(default_factory=dict)  # by row: why it has no value
     deaths: int = 0  # of processes, under this evaluation
+    seconds: float = 0.0  # a row
     news: Any = None  # of agents that do more
 
 
@@ -67,6 +68,7 @@ class Slot:
 
     def __init__(self, setup: Setup) -> None:
         self.pool = Pool(setup.objective, workers=1, vectorized=setup.vectorized, timeout=setup.timeout)
+        self.together = setup.vectorized
         self.pool.crowd = os.cpu_count() or 1  # other slots, other workers: one thread each
         self._orders: queue.SimpleQueue[tuple[Array, Future[Answer]] | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="lmma evaluates", daemon=True).start()
@@ -85,12 +87,11 @@ class Slot:
     def _run(self) -> None:
         while (order := self._orders.get()) is not None:
             x, answer = order
-            before = self.pool.deaths
+            before, began = self.pool.deaths, time.monotonic()
             try:
-                done = self.pool.work(x, len(x))
-                problem = done.problems.get(0)
-                values = None if problem else done.values
-                answer.set_result(Answer("done", values, problem, self.pool.deaths - before))
+                done = self.pool.work(x, len(x) if self.together else 1)
+                deaths, seconds = self.pool.deaths - before, (time.monotonic() - began) / len(x)
+                answer.set_result(Answer("done", done.values, done.problems, deaths, seconds))
             except BaseException as error:
                 answer.set_exception(error)
         self.pool.close()
@@ -172,7 +173,7 @@ def _served(letter: Letter) -> Answer:
         return agent.receive(letter.body)
     except Exception as error:
         kind, message, trace, _ = pickle.loads(described(error))
-        return Answer("broken", problem=(kind, message, trace, b"", 0))
+        return Answer("broken", problems={0: (kind, message, trace, b"", 0)})
 
 
 def forget(token: str) -> None:

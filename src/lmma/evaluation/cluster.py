@@ -23,7 +23,9 @@ from lmma.evaluation.round import Round, settled
 
 LOOK = 1.0  # seconds between two looks at who is there
 PATIENCE = 600.0  # seconds to wait for a first, or for another, worker
-CHUNKS = 4  # blocks of rows a slot and generation if fun is vectorised
+CHUNKS = 4  # at least so many letters for each slot and generation, where there are as many candidates
+QUICK = 0.02  # seconds of work worth a letter
+SMOOTH = 4  # answers over which the time of an evaluation is averaged
 
 
 class ClusterError(RuntimeError):
@@ -122,6 +124,7 @@ class Cluster(Evaluator):
         self._errands: dict[int, Errand] = {}  # by ticket
         self._tickets = 0
         self._generation = 0
+        self._pace = 1.0  # seconds an evaluation takes, about
         self._look = 0.0
         self._alone = math.inf  # when there last was somebody
 
@@ -147,8 +150,11 @@ class Cluster(Evaluator):
     def _round(self, rows: int) -> Round:
         if not self._members:
             self._meet(None)  # how many there are decides how rows are grouped
-        slots = sum(member.slots for member in self._members.values())
-        return Round(rows, max(1, rows // (CHUNKS * max(1, slots))) if self.vectorized else 1, self.quorum)
+        slots = max(1, sum(member.slots for member in self._members.values()))
+        block = rows // (CHUNKS * slots)
+        if not self.vectorized:  # letters cost milliseconds: several rows in one if they cost less
+            block = min(block, int(QUICK / self._pace))
+        return Round(rows, max(1, block), self.quorum)
 
     def _hand_out(self, todo: Round, candidates: Array) -> None:
         """Give each free slot a task, every member one before anyone gets a second."""
@@ -193,8 +199,7 @@ class Cluster(Evaluator):
     def _hear(self, errand: Errand, answer: Answer, todo: Round | None) -> None:
         member = errand.member
         if answer.what == "broken":
-            assert answer.problem is not None
-            raise _cannot_serve(member.name, *answer.problem[:3])
+            raise _cannot_serve(member.name, *answer.problems[0][:3])
         if answer.what == "unknown":
             if self.engine.addressed:
                 self._lose(member, todo, errand)
@@ -204,15 +209,17 @@ class Cluster(Evaluator):
             return
         member.ready = True
         self.deaths += answer.deaths
+        if answer.what == "done":
+            self._pace += (answer.seconds - self._pace) / SMOOTH
         if not self._accept(member, answer):
             self._again(errand, todo)
             return
         if todo is None or not self._wanted(errand, todo):
             return
-        if answer.problem is not None:
-            todo.fail(errand.first, *answer.problem[:4])
-        elif answer.values is not None:
-            todo.close(errand.first, answer.values)
+        assert answer.values is not None
+        todo.close(errand.first, answer.values)
+        for row, problem in answer.problems.items():
+            todo.fail(errand.first + row, *problem)
 
     def _accept(self, member: Member, answer: Answer) -> bool:
         """Return whether values of ``member`` may be used."""
@@ -273,7 +280,9 @@ class Cluster(Evaluator):
         self.deaths += bool(lost)
         for errand in lost:
             assert todo is not None
-            todo.begin_again(errand.first, "of the cluster")
+            # Rows that may have killed a worker go on alone
+            for first in [errand.first] if self.vectorized else todo.split(errand.first):
+                todo.begin_again(first, "of the cluster")
         if self._members.get(member.name) is member:
             del self._members[member.name]
             self.engine.dismiss(member.name)

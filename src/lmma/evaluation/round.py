@@ -23,6 +23,7 @@ class Round:
         self.values: Values = np.full(rows, np.nan)
         self.problems: dict[int, Problem] = {}  # by first row
         self.deaths: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}  # rows of tasks that were split, by first row
         self.needed = max(1, math.ceil(quorum * rows - 1e-9))
         self.suspicious = False  # whether a worker died between taking a task and saying so
         self.quiet = 0
@@ -34,22 +35,28 @@ class Round:
 
     def rows_at(self, first: int) -> int:
         """Return how many rows the task that starts at ``first`` has."""
-        return min(self.block, len(self.open) - first)
+        return self.sizes.get(first) or min(self.block, len(self.open) - first)
 
     def close(self, first: int, values: Values) -> None:
         """Take an answer."""
         self.values[first : first + len(values)] = values
         self.open[first : first + len(values)] = False
 
-    def fail(self, first: int, kind: str, message: str, trace: str, itself: bytes) -> None:
-        """Take a failure for an answer."""
-        rows = self.rows_at(first)
+    def fail(self, first: int, kind: str, message: str, trace: str, itself: bytes, rows: int = 0) -> None:
+        """Take a failure for an answer, of a whole task unless ``rows`` says otherwise."""
+        rows = rows or self.rows_at(first)
         self.problems[first] = (kind, message, trace, itself, rows)
         self.open[first : first + rows] = False
 
     def missing(self) -> list[int]:
         """Return the tasks without an answer."""
         return [first for first in range(0, len(self.open), self.block) if self.open[first]]
+
+    def split(self, first: int) -> list[int]:
+        """Make every row of a task a task of its own; return their first rows."""
+        rows = range(first, first + self.rows_at(first))
+        self.sizes.update(dict.fromkeys(rows, 1))
+        return list(rows)
 
     def begin_again(self, first: int, what: str) -> None:
         """Put a task whose worker died back in front, unless it has killed too often."""
@@ -64,8 +71,8 @@ def settled(evaluator: Evaluator, done: Round) -> Values:
     """Return the values after noting failures in the order of candidates, not of their arrival."""
     evaluator.late = done.open.copy() if done.open.any() else None
     returned = ~done.open
-    for first in done.problems:
-        returned[first : first + done.block] = False
+    for first, problem in done.problems.items():
+        returned[first : first + problem[4]] = False
     evaluator.answered = evaluator.answered or bool(returned.any())
     for first in sorted(done.problems):
         kind, message, trace, itself, count = done.problems[first]
