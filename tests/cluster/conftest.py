@@ -11,10 +11,10 @@ MISSING = "not installed: pip install 'lmma[{}]'"
 
 def pytest_collection_modifyitems(items):
     for item in items:  # an engine's tests all in one process of xdist, so that it is started once
-        engines = [name for name in ("ray", "mpi") if name in item.nodeid]
         if "tests/cluster" in item.nodeid:
-            item.add_marker(pytest.mark.xdist_group(engines[0] if engines else "dask"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning:(distributed|ray|asyncio)"))
+            names = [*getattr(item, "fixturenames", ()), item.nodeid]
+            other = "ray_session" in names or "[ray" in item.nodeid or "mpi" in item.nodeid
+            item.add_marker(pytest.mark.xdist_group("ray" if other else "dask"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,9 +42,20 @@ def dask_client(dask_cluster):
 
 
 @pytest.fixture(scope="session")
-def ray_session():
-    ray = pytest.importorskip("ray", reason="Ray is " + MISSING.format("ray"))
-    ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False, configure_logging=False)
+def ray_cluster():
+    pytest.importorskip("ray", reason="Ray is " + MISSING.format("ray"))
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": WORKERS, "include_dashboard": False})
+    yield cluster
+    cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def ray_session(ray_cluster):
+    import ray
+
+    ray.init(address=ray_cluster.address, log_to_driver=False, configure_logging=False)
     yield ray
     ray.shutdown()
 

@@ -68,11 +68,11 @@ def test_all_ways_give_the_same_run(dask_client, ray_session):
     ],
     ids=["smooth", "reflect", "project", "float32", "inject", "restarts", "constants"],
 )
-def test_everything_a_run_can_do_it_does_with_replicas(cluster, options):
+def test_everything_a_run_can_do_it_does_with_replicas(dask_client, options):
     if "bounds" in options:
         options = {"x0": 0.5, **options}
     here = run(**options)
-    same(here, run(**options, workers=Replicated(cluster, check=3)))
+    same(here, run(**options, workers=Replicated(dask_client, check=3)))
     if "restarts" in options:
         assert len(here.legs) == 2
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmma.evaluation.cluster import Engine
 
-SCHEMES = ("dask://", "ray://")
+WAYS = "dask://host:port, ray://host:port, ray://auto or mpi"
 
 
 def find_engine(handle: Any, *, slots: int | None = None) -> Engine | None:
@@ -41,17 +42,10 @@ def find_engine(handle: Any, *, slots: int | None = None) -> Engine | None:
 
 def _connected(address: str) -> Engine:
     scheme, _, rest = address.partition("://")
-    if f"{scheme}://" not in SCHEMES or not rest:
-        raise ValueError(
-            f"a cluster's address is dask://host:port, ray://host:port or ray://auto, got {address!r}"
-        )
+    if scheme not in ("dask", "ray", "mpi") or (scheme == "mpi") != (not rest):
+        raise ValueError(f"a cluster's address is {WAYS}; got {address!r}")
     try:
-        if scheme == "dask":
-            from lmma.evaluation import dask
-
-            return dask.connect(rest)
-        from lmma.evaluation import ray
-
-        return ray.connect(rest)
+        engine: Engine = import_module(f"lmma.evaluation.{scheme}").connect(rest)
     except ModuleNotFoundError as error:
         raise ValueError(f"{address} needs {error.name}: pip install 'lmma[{scheme}]'") from None
+    return engine

@@ -24,8 +24,9 @@ class MPI(Engine):
     name = "MPI"
     addressed = False
 
-    def __init__(self, executor: Any) -> None:
+    def __init__(self, executor: Any, *, own: bool = False) -> None:
         self.executor = executor
+        self.own = own  # whether to end it in the end
         self._answers: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
 
     def members(self) -> dict[str, int]:
@@ -55,6 +56,8 @@ class MPI(Engine):
             for token in members.values():
                 for _ in range(int(self.executor.num_workers)):
                     self.executor.submit(forget, token)
+        if self.own:
+            self.executor.shutdown(wait=True)
 
 
 def _read(future: Any) -> bytes:
@@ -62,3 +65,10 @@ def _read(future: Any) -> bytes:
     if error is not None:
         raise ClusterError(f"a process of MPI cannot serve: {type(error).__name__}: {error}") from error
     return bytes(future.result())
+
+
+def connect(address: str = "") -> MPI:
+    """Return the processes that ``mpiexec -n 5 python -m mpi4py.futures`` has started with this one."""
+    from mpi4py.futures import MPIPoolExecutor
+
+    return MPI(MPIPoolExecutor(), own=True)
