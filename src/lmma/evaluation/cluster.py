@@ -68,6 +68,7 @@ class Member:
     name: str
     slots: int
     token: str
+    number: int = 0  # in the order in which they came
     ready: bool = False  # whether it has answered its first letter
     busy: int = 0  # evaluations it has been sent and not answered
     heard: float = 0.0  # when a letter was last sent to it
@@ -121,6 +122,8 @@ class Cluster(Evaluator):
         self.sent = self.received = 0  # bytes of letters and answers
         self._objective = portable.dumps((fun, args))
         self._members: dict[str, Member] = {}
+        self._free: set[Member] = set()  # those with a slot to spare, ready or not
+        self._met = 0
         self._errands: dict[int, Errand] = {}  # by ticket
         self._tickets = 0
         self._generation = 0
@@ -158,21 +161,25 @@ class Cluster(Evaluator):
 
     def _hand_out(self, todo: Round, candidates: Array) -> None:
         """Give each free slot a task, every member one before anyone gets a second."""
+        if not todo.queue:
+            return
         free = [
-            (place, k, member)
-            for k, member in enumerate(list(self._members.values()))
+            (place, member.number, member)
+            for member in list(self._free)
             if member.ready and self._able(member)
             for place in range(member.busy, member.slots)
         ]
         free.sort(key=lambda entry: entry[:2])
-        for (_, _, member), first in zip(free, list(todo.queue), strict=False):
-            todo.queue.pop(0)
+        handed, todo.queue = todo.queue[: len(free)], todo.queue[len(free) :]
+        for (_, _, member), first in zip(free, handed, strict=False):
             rows = slice(first, first + todo.rows_at(first))
             setup = self._setup(member) if member.strangers else None
             member.strangers -= bool(member.strangers)
             task = self._task(member, candidates, rows)
             self._send(member, task, Errand(member, self._generation, first), setup)
             member.busy += 1
+            if member.busy == member.slots:
+                self._free.discard(member)
 
     def _able(self, member: Member) -> bool:
         """Return whether ``member`` can be given tasks now."""
@@ -190,6 +197,7 @@ class Cluster(Evaluator):
                 continue  # of somebody who was thought to be lost
             if errand.generation >= 0:
                 errand.member.busy -= 1
+                self._free.add(errand.member)
             if words is None:
                 self._lose(errand.member, todo, errand)
                 continue
@@ -242,7 +250,9 @@ class Cluster(Evaluator):
             self._lose(self._members[name], todo)
         for name, slots in there.items():
             if name not in self._members and slots > 0:
-                self._members[name] = self._greet(Member(name, slots, uuid.uuid4().hex))
+                self._met += 1
+                self._members[name] = self._greet(Member(name, slots, uuid.uuid4().hex, self._met))
+                self._free.add(self._members[name])
         now = time.monotonic()
         for member in self._members.values():
             if member.ready and now - member.heard > LEASE / 4:
@@ -283,6 +293,7 @@ class Cluster(Evaluator):
             # Rows that may have killed a worker go on alone
             for first in [errand.first] if self.vectorized else todo.split(errand.first):
                 todo.begin_again(first, "of the cluster")
+        self._free.discard(member)
         if self._members.get(member.name) is member:
             del self._members[member.name]
             self.engine.dismiss(member.name)
@@ -302,6 +313,7 @@ class Cluster(Evaluator):
         for ticket in self._errands:
             self.engine.give_up(ticket)
         self._members.clear()
+        self._free.clear()
         self._errands.clear()
         self._look = 0.0
         self.engine.close(tokens)
