@@ -43,11 +43,16 @@ def on_the_wire():
     raise RuntimeError("there is no loopback interface")
 
 
-def first(x):
+def quick(x):
     return float(x[0])
 
 
-def measure(workers, n, generations):
+def slow(x):
+    time.sleep(0.03)  # long enough for a letter of its own
+    return float(x[0])
+
+
+def measure(workers, n, generations, fun, popsize):
     """Return bytes of letters, bytes on the wire, and seconds, each for a generation."""
     watched, marks = Watched(workers), []
 
@@ -57,12 +62,13 @@ def measure(workers, n, generations):
 
     begin = time.perf_counter()
     result = lmma.minimize(
-        first, np.ones(n), 1.0, method="lm-ma-es", rng=1, maxiter=generations, workers=watched,
-        callback=callback, tolfun=0, tolx=0,
+        fun, np.ones(n), 1.0, method="lm-ma-es", popsize=popsize, rng=1, maxiter=generations,
+        workers=watched, callback=callback, tolfun=0, tolx=0,
     )  # fmt: skip
     steps = np.diff(marks[1:], axis=0)  # the first generation brings everybody the objective and the state
     popsize = result.nfev // result.nit
-    return popsize, *steps.mean(axis=0), time.perf_counter() - begin, result
+    letters, wire, seconds = np.median(steps, axis=0)
+    return popsize, letters, wire, seconds, time.perf_counter() - begin, result
 
 
 def start(engine, workers):
@@ -102,7 +108,9 @@ def main():
         results = []
         for how in ("seeds", "vectors", "seeds", "vectors") if args.time else ("seeds",):
             workers = Replicated(handle) if how == "seeds" else handle
-            popsize, letters, wire, seconds, whole, result = measure(workers, n, args.generations)
+            popsize, letters, wire, seconds, whole, result = measure(
+                workers, n, args.generations, quick if args.time else slow, None if args.time else 40
+            )
             print(
                 f"{n:9} {how:8} {popsize:4} {letters:13,.0f} {wire:13,.0f} {seconds:8.3f} {whole:8.2f}",
                 flush=True,

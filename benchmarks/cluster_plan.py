@@ -120,7 +120,7 @@ def stragglers(workers, popsize, spread, quorum, generations=30):
     engine = Simulated(workers, spread, lambda X: np.sum(X**2, axis=1))
     result = lmma.minimize(
         np.sum, np.ones(100), 1.0, method="csa-es", popsize=popsize, rng=1, maxiter=generations,
-        workers=Given(lambda fun, args, on_error, q: Cluster(fun, args, on_error, engine=engine, quorum=q)),
+        workers=Given(lambda *words: Cluster(*words[:3], engine=engine, quorum=words[3])),
         quorum=quorum, tolfun=0, stagnation=False,
     )  # fmt: skip
     assert result.nit == generations, result.message
@@ -136,7 +136,7 @@ def to_target(workers, popsize, spread, quorum, n=20):
         engine = Simulated(workers, spread, lambda X: np.square(X) @ axes, seed)
         result = lmma.minimize(
             np.sum, np.ones(n), 1.0, method="ma-es", popsize=popsize, rng=seed, ftarget=1e-6, quorum=quorum,
-            workers=Given(lambda fun, args, on_error, q, e=engine: Cluster(fun, args, on_error, engine=e, quorum=q)),
+            workers=Given(lambda *words, e=engine: Cluster(*words[:3], engine=e, quorum=words[3])),
         )  # fmt: skip
         assert result.success, result.message
         times.append(engine.clock)
@@ -169,10 +169,8 @@ def plan(n=10**8, workers=1000, threads=32, gigabit=10):
     """Print the arithmetic."""
     ask, tell, draw = speeds()
     m = 4 + int(3 * np.log(n))
-    print(
-        f"measured, one thread, n = 10^6, float32: a candidate {ask * 1e3:.1f} ms, an update {tell * 1e3:.1f} ms,"
-    )
-    print(f"  a vector of normal numbers {draw * 1e3:.1f} ms\n")
+    print("measured, one thread, n = 10^6, float32, in ms:")
+    print(f"  a candidate {ask * 1e3:.1f}, an update {tell * 1e3:.1f}, normal numbers {draw * 1e3:.1f}\n")
     scale = n / 1e6 / threads
     wire = gigabit / 8 * 1e9
     vector = 4 * n

@@ -36,7 +36,7 @@ def loss(x, data):
 
 def main(address=None):
     """Run on the cluster at ``address``, with seeds instead of vectors, or in two processes here."""
-    options = {"method": "lm-ma-es", "rng": 1, "maxiter": 100, "timeout": 60}
+    options = {"method": "lm-ma-es", "rng": 1, "maxiter": 30, "timeout": 60}
     if address is None:
         data = load()
         result = lmma.minimize(lambda x: loss(x, data), np.zeros(N), 0.1, **options, workers=2)
