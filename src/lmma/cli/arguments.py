@@ -80,6 +80,25 @@ def constant(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Return the words between commas."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def numbers(text: str, option: str) -> list[int]:
+    """Return whole numbers and ranges between commas: ``1-3,7`` is 1, 2, 3 and 7."""
+    found: list[int] = []
+    for word in names(text):
+        first, _, last = word.partition("-")
+        try:
+            found += range(count(first), count(last or first) + 1)
+        except ArgumentTypeError as error:
+            raise UsageError(f"{option}: {error}") from None
+    if not found:
+        raise UsageError(f"{option} names no number: {text!r}")
+    return found
+
+
 def vector(text: str, n: int | None, option: str) -> Vector:
     """Return the vector that ``text`` means: numbers between commas, a file, or one number ``n`` times."""
     if Path(text).suffix.lower() in VECTOR_FILES:

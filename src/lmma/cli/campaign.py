@@ -58,7 +58,7 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
                 with _sigterm_as_ctrl_c():
                     outcome = runner.run()
                 if outcome.interrupted:
-                    again = command_line(args.name, args)
+                    again = getattr(args, "command", "") or command_line(args.name, args)
                     print(
                         f"Interrupted: {outcome.done} of {outcome.total} tasks are done and kept. "
                         f"To go on:\n  {again}",

@@ -8,12 +8,12 @@ import sys
 
 from lmma.cli import arguments
 from lmma.cli.campaign import add_campaign_arguments, carry_out, command_line, in_words
-from lmma.cli.status import UsageError
 
 EPILOG = """\
 A method is a name from `lmma methods` or module:Class, any strategy that passes
-lmma.testing.check_strategy; modules in the current directory are found. A problem is a name from
-`lmma problems`, also with rotated- or shifted- before it.
+lmma.testing.check_strategy; modules in the current directory are found. Peers as published are pycma,
+pycma-vkd, cmaes-sep, fcmaes-crfmnes and pypop7-lmcma, where their packages are installed. A problem is a name
+from `lmma problems`, also with rotated- or shifted- before it.
 
 Finished runs are kept in OUT/store.sqlite and never done twice: add a method, a dimension or seeds, and only
 what is new is run. OUT then holds the figure, tables and report.html.
@@ -54,12 +54,15 @@ def run(args: argparse.Namespace) -> int:
 
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # a user's strategy lies beside the user
-    try:
-        dims = tuple(arguments.count(word) for word in args.dims.split(","))
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(f"--dims: {error}") from None
+    dims = tuple(arguments.numbers(args.dims, "--dims"))
     grid = Grid(
-        _words(args.problems), _words(args.methods), dims, args.seeds, args.budget, args.target, args.sigma0
+        arguments.names(args.problems),
+        arguments.names(args.methods),
+        dims,
+        args.seeds,
+        args.budget,
+        args.target,
+        args.sigma0,
     )
     tasks = list(grid.tasks())
     status, records = carry_out(args, tasks)
@@ -74,7 +77,3 @@ def run(args: argparse.Namespace) -> int:
     print(as_text(rows))
     print(f"\nThe figure, tables and report.html are in {args.out}")
     return status
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lmma.experiments.spec import Run, Task, Timing
+from lmma.experiments.spec import LargeScale, Run, Task, Timing
 from lmma.strategies import strategy
 from lmma.strategies.recombination import default_popsize
 
@@ -71,6 +71,10 @@ class Clock:
 
     def expected(self, task: Task) -> float:
         """Return about how many seconds ``task`` will take."""
+        if isinstance(task, LargeScale):
+            known = self._known.get(("", task.method, task.n))
+            each = self._each(task.method, task.n) + 1e-5 * default_popsize(task.n)
+            return sum(known) / len(known) if known else task.budget / default_popsize(task.n) * each
         if not isinstance(task, Run):
             return 3.0 if isinstance(task, Timing) else 0.5
         known = self._known.get((task.problem, task.method, task.n))
@@ -88,6 +92,8 @@ class Clock:
 
     def learn(self, task: Task, record: Mapping[str, Any]) -> None:
         """Take note of how long a task took."""
+        if isinstance(task, LargeScale):
+            self._known["", task.method, task.n].append(float(record["seconds"]))
         if isinstance(task, Run):
             self._so_far.pop(task, None)
             seconds = float(record["seconds"])
@@ -110,13 +116,16 @@ class Clock:
     def guess(self, run: Run) -> float:
         """Return the first guess, from evaluations and the calibration alone."""
         generations = expected_evaluations(run) / default_popsize(run.n)
-        if run.method in _FULL:
-            each = _FULL[run.method] * self._between("ma-es", run.n, 2.0)
-        else:
-            each = _LIMITED.get(run.method, _UNKNOWN) * self._between("lm-ma-es", run.n, 1.0)
+        each = self._each(run.method, run.n)
         if "rotated-" in run.problem:
             each += 2e-10 * default_popsize(run.n) * run.n * min(run.n, 5000)
         return 0.01 + generations * (each + 2e-5)
+
+    def _each(self, method: str, n: int) -> float:
+        """Return seconds a generation."""
+        if method in _FULL:
+            return _FULL[method] * self._between("ma-es", n, 2.0)
+        return _LIMITED.get(method, _UNKNOWN) * self._between("lm-ma-es", n, 1.0)
 
     def _between(self, method: str, n: int, power: float) -> float:
         """Return seconds a generation at ``n``, a line through two calibrated points in n^power."""

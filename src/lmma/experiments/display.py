@@ -104,6 +104,9 @@ def outcome(record: dict[str, Any]) -> str:
         return f"{record['seconds']['best'] * 1e6:.2f} microseconds a sample"
     if record["kind"] == "memory":
         return f"{record['peak_bytes'] / 2**20:.1f} MiB"
+    if record["kind"] == "largescale":
+        met = sum(hit is not None for hit in record["hits"])
+        return f"{met} of {len(record['hits'])} targets in {record['evaluations']:,} evaluations"
     return f"difference {record['difference']:.1e}"
 
 

@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
+from importlib import metadata
 from statistics import median
 from typing import Any
 
@@ -19,7 +20,9 @@ import numpy.typing as npt
 import lmma
 from lmma import kernels, problems
 from lmma.evaluation import Evaluator
-from lmma.experiments.spec import Invariance, Memory, Run, Task, Timing, find_method
+from lmma.experiments import largescale
+from lmma.experiments.peers import PEERS
+from lmma.experiments.spec import Invariance, LargeScale, Memory, Run, Task, Timing, find_method
 from lmma.history import Progress
 from lmma.loop import run
 from lmma.stopping import Limits
@@ -45,11 +48,17 @@ def perform(task: Task, report: Report | None = None) -> dict[str, Any]:
         result = _measure_memory(task)
     elif isinstance(task, Invariance):
         result = _compare(task)
+    elif isinstance(task, LargeScale):
+        result = largescale.solve(task, report)
     else:
         raise TypeError(f"nobody knows how to perform {task!r}")
     return {
-        "kind": task.kind, "spec": asdict(task), "versions": versions(), "machine": machine(), **result,
-    }  # fmt: skip
+        "kind": task.kind,
+        "spec": asdict(task),
+        "versions": versions() | package_versions(task),
+        "machine": machine(),
+        **result,
+    }
 
 
 def timeless(record: dict[str, Any]) -> dict[str, Any]:
@@ -66,6 +75,15 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "kernels": str(kernels.backend()),
     }
+
+
+def package_versions(task: Task) -> dict[str, str]:
+    """Return the versions of the other packages that ``task`` needs."""
+    method = getattr(task, "method", "")
+    needed = [PEERS[method].package] if method in PEERS else []
+    if isinstance(task, LargeScale):
+        needed.append("coco-experiment")
+    return {package: metadata.version(package) for package in needed}
 
 
 @cache

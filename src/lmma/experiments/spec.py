@@ -7,13 +7,16 @@ import importlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from importlib import util
 from typing import Any, ClassVar
 
 from lmma import problems
+from lmma.experiments.peers import PEERS, peer_class
 from lmma.strategies import Strategy, strategy_class
 
 TARGET = 1e-10  # f_tar of the paper
 SIGMA0 = 3.0
+COCO_DIMS = (20, 40, 80, 160, 320, 640)  # those of bbob-largescale
 CHANGES = ("monotone", "translation", "scale", "update")
 
 
@@ -44,7 +47,7 @@ class Run(Task):
     """One run to a target: the unit of every comparison."""
 
     problem: str
-    method: str  # a registered name, or "module:Class"
+    method: str  # a registered name, that of a peer, or "module:Class"
     n: int
     seed: int
     budget: int
@@ -134,7 +137,40 @@ class Invariance(Task):
         return f"{self.method} under {self.change}, n={self.n}, seed {self.seed}"
 
 
-KINDS: dict[str, type[Task]] = {cls.kind: cls for cls in (Run, Timing, Memory, Invariance)}
+@dataclass(frozen=True)
+class LargeScale(Task):
+    """One function of COCO's suite bbob-largescale, with restarts until the budget is spent."""
+
+    function: int  # 1 to 24
+    instance: int
+    method: str
+    n: int
+    budget: int
+    seed: int = 1
+
+    kind = "largescale"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.function <= 24:
+            raise ValueError(f"function must be 1 to 24, got {self.function}")
+        if self.n not in COCO_DIMS:
+            raise ValueError(f"bbob-largescale has n = {', '.join(map(str, COCO_DIMS))}; got {self.n}")
+
+    @property
+    def label(self) -> str:
+        """The task in a few words."""
+        return f"{self.method} on f{self.function}, instance {self.instance}, n={self.n}"
+
+    def refuse_what_is_unknown(self) -> None:
+        """Raise ValueError if there is no such method, or if COCO is not installed."""
+        find_method(self.method)
+        if util.find_spec("cocoex") is None:
+            raise ValueError(
+                "bbob-largescale needs the package coco-experiment: pip install 'lmma[largescale]'"
+            )
+
+
+KINDS: dict[str, type[Task]] = {cls.kind: cls for cls in (Run, Timing, Memory, Invariance, LargeScale)}
 
 
 def task_from(kind: str, spec: dict[str, Any]) -> Task:
@@ -209,7 +245,9 @@ def refuse_what_is_unknown(tasks: Sequence[Task]) -> None:
 
 
 def find_method(name: str) -> type[Strategy]:
-    """Return the strategy called ``name``, or the class at ``module:Class``."""
+    """Return the strategy called ``name``, one of ours or a peer's, or the class at ``module:Class``."""
+    if name in PEERS:
+        return peer_class(name)
     if ":" not in name:
         return strategy_class(name)
     module, _, attribute = name.partition(":")

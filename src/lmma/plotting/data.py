@@ -29,6 +29,7 @@ class Panel:
     y_label: str
     series: tuple[Series, ...]
     log_x: bool = True
+    log_y: bool = True  # otherwise y is a share, from 0 to 1
     target: float | None = None
 
 

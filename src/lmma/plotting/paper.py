@@ -83,8 +83,11 @@ def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]], alike: S
         _plain_dimensions(axes, sorted({x for p in alike for s in p.series for x in s.x}))
     else:
         axes.xaxis.set_major_formatter(_short)
-    axes.set_yscale("log")
-    _whole_decades(axes)
+    if panel.log_y:
+        axes.set_yscale("log")
+        _whole_decades(axes)
+    else:
+        axes.set_ylim(0, 1)
     if panel.target is not None:
         axes.axhline(panel.target, color="0.5", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     axes.set_xlabel(panel.x_label, fontsize=9)

@@ -1,0 +1,156 @@
+"""Evaluations to 1e-10 of our methods and of other packages', side by side, on plain and rotated functions.
+
+    python benchmarks/frontier.py --n 128 --methods pycma,dd-ma-es [--problems sphere,cigar] [--seeds 101-103]
+    python benchmarks/frontier.py --table docs/results/frontier
+
+Paper protocol: start uniform in [-5, 5]^n, the same for all methods of one seed, sigma0 = 3; evaluations up
+to and including the first candidate at or below the target. Seeds from 101 on: nobody tuned on them. Peers
+are as published (lmma.experiments.peers), from pip install 'lmma[bench]'. Finished runs are kept in --store
+and never done twice; --seconds starts no run after that time, so that a campaign can be done in pieces.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LMMA_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np
+
+from lmma.experiments.files import as_csv, write_text
+from lmma.experiments.perform import perform
+from lmma.experiments.spec import Run, record_fault
+from lmma.experiments.store import Store
+
+PLAIN = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
+ROTATED = tuple(
+    f"rotated-{name}" for name in ("cigar", "different-powers", "discus", "ellipsoid", "rosenbrock")
+)
+PROBLEMS = PLAIN + ROTATED
+OURS = ("dd-ma-es", "d-lm-ma-es", "lm-ma-es", "lm-cma-es")
+THEIRS = ("pycma", "pycma-vkd", "fcmaes-crfmnes", "cmaes-sep", "pypop7-lmcma")
+# Thousands of evaluations after which a run ends unsolved, at n = 128; in proportion to n elsewhere.
+BUDGET = dict.fromkeys(PROBLEMS, 1_000) | {"ellipsoid": 2_000, "rotated-ellipsoid": 2_000}
+PATIENT = {"lm-ma-es": 5, "d-lm-ma-es": 5}  # their evaluations cost a tenth of the others'
+
+
+def budget(method: str, problem: str, n: int) -> int:
+    """Return the evaluations a run may use."""
+    return BUDGET[problem] * PATIENT.get(method, 1) * 1000 * n // 128
+
+
+def do(tasks: list[Run], store: Store, seconds: float) -> None:
+    """Do what is missing, one run after the other."""
+    end = time.monotonic() + seconds
+    done = store.done([task.key for task in tasks])
+    left = [task for task in tasks if task.key not in done]
+    print(f"{len(tasks)} runs, {len(tasks) - len(left)} done before", flush=True)
+    for task in left:
+        if time.monotonic() > end:
+            print("time is up; the same command goes on", flush=True)
+            return
+        if not store.claim([task.key]):  # another process does it
+            continue
+        record = perform(task)
+        store.put(task.key, task.kind, record)
+        shown = record["evaluations_to_target"] or f"not in {record['evaluations']}: {record['best_fun']}"
+        print(f"{task.label}: {shown} ({record['cpu_seconds']:.0f} s)", flush=True)
+    print("nothing left to do", flush=True)
+
+
+def cell(records: list[dict]) -> str:
+    """Return median thousands of evaluations over the runs that reached the target."""
+    if not records:
+        return ""
+    hits = [r["evaluations_to_target"] for r in records if r["success"]]
+    if not hits:
+        most = max(r["evaluations"] for r in records)
+        count = f" (0/{len(records)})" if len(records) != 3 else ""
+        return f"not in {most / 1000:,.0f}{count}"
+    text = f"{np.median(hits) / 1000:,.3g}" if np.median(hits) < 1e6 else f"{np.median(hits) / 1000:,.0f}"
+    return text if len(hits) == len(records) == 3 else f"{text} ({len(hits)}/{len(records)})"
+
+
+def table(records: list[dict], n: int) -> str:
+    """Return a Markdown table of all methods at ``n``."""
+    methods = [m for m in OURS + THEIRS if any(r["spec"]["method"] == m for r in records)]
+    lines = [
+        f"| n = {n} | "
+        + " | ".join(p.replace("rotated-", "rot. ").replace("-", " ") for p in PROBLEMS)
+        + " |",
+        "|---|" + "---:|" * len(PROBLEMS),
+    ]
+    for method in methods:
+        cells = [
+            cell([r for r in records if (r["spec"]["method"], r["spec"]["problem"]) == (method, problem)])
+            for problem in PROBLEMS
+        ]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def publish(records: list[dict], folder: Path) -> None:
+    """Write every run as CSV and one table for each n as Markdown."""
+    dims = sorted({r["spec"]["n"] for r in records})
+    packages = sorted(
+        {
+            f"{k} {v}"
+            for r in records
+            for k, v in r["versions"].items()
+            if k not in ("kernels", "python", "numpy")
+        }
+    )
+    text = [
+        "# Side by side on eleven functions",
+        "Evaluations to 1e-10 in thousands, median of the runs that reached it, three runs with seeds 101 to "
+        "103 unless counts stand beside the figure. Written by `benchmarks/frontier.py`; the runs are in "
+        "[runs.csv](runs.csv). Empty: not run.",
+        *(table([r for r in records if r["spec"]["n"] == n], n) for n in dims),
+        f"Versions: {', '.join(packages)}.",
+    ]
+    write_text(folder / "table.md", "\n\n".join(text) + "\n")
+    rows = [
+        {
+            **{k: r["spec"][k] for k in ("method", "problem", "n", "seed", "budget")},
+            **{k: r[k] for k in ("evaluations_to_target", "evaluations", "popsize", "reason")},
+            "best_fun": f"{r['best_fun']:.3g}",
+            "cpu_seconds": f"{r['cpu_seconds']:.3g}",
+        }
+        for r in records
+    ]
+    order = {name: i for i, name in enumerate(OURS + THEIRS + PROBLEMS)}
+    rows.sort(key=lambda r: (r["n"], order[r["method"]], order[r["problem"]], r["seed"]))
+    write_text(folder / "runs.csv", as_csv(rows))
+
+
+def main() -> None:
+    """Run, or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--n", type=int, default=128)
+    parser.add_argument("--methods", default=",".join(OURS + THEIRS))
+    parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--seeds", default="101-103", help="first-last")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after this time")
+    parser.add_argument("--store", type=Path, default=Path("frontier.sqlite"))
+    parser.add_argument("--table", type=Path, metavar="DIR", help="run nothing, write tables to DIR")
+    options = parser.parse_args()
+    with Store(options.store, record_fault) as store:
+        if options.table:
+            publish(store.records("run"), options.table)
+            return
+        first, _, last = options.seeds.partition("-")
+        tasks = [
+            Run(problem, method, options.n, seed, budget(method, problem, options.n))
+            for seed in range(int(first), int(last or first) + 1)
+            for method in options.methods.split(",")
+            for problem in options.problems.split(",")
+        ]
+        for task in tasks:
+            task.refuse_what_is_unknown()
+        do(tasks, store, options.seconds)
+
+
+if __name__ == "__main__":
+    main()
