@@ -171,32 +171,28 @@ def plan(n=10**8, workers=1000, threads=32, gigabit=10):
     m = 4 + int(3 * np.log(n))
     print("measured, one thread, n = 10^6, float32, in ms:")
     print(f"  a candidate {ask * 1e3:.1f}, an update {tell * 1e3:.1f}, normal numbers {draw * 1e3:.1f}\n")
-    scale = n / 1e6 / threads
     wire = gigabit / 8 * 1e9
     vector = 4 * n
     print(
-        f"n = {n:.0e}, {workers} workers of {threads} cores, float32: a vector has {vector / 1e9:.1f} GB, m = {m}"
+        f"n = {n:.0e}, {workers} workers of {threads} cores, float32: {vector / 1e9:.1f} GB a vector, m = {m}"
     )
     print(f"{'lam':>6} {'how':34} {'GB/gen':>9} {'s on wire':>10} {'GB memory':>10} {'s compute':>10}")
+    ratio = (m + 2) / (45 + 2)  # a candidate costs a pass over each direction vector
     for lam in (m, 1000):
-        mu = lam // 2
         own = max(1, lam // workers)
-        ratio = (m + 2) / (45 + 2)  # a candidate costs a pass over each direction vector
-        vectors = lam * vector
-        print(
-            f"{lam:6} {'vectors from the driver':34} {vectors / 1e9:9.1f} {vectors / wire:10.1f} "
-            f"{(m + 2 * lam + 8) * vector / 1e9:10.0f} {(lam * ask * ratio + tell * ratio) * scale:10.1f}"
-        )
-        seeds = HOPS * 2 * workers * lam * 8 + (lam + workers) * LETTER  # values go out twice, in case
-        print(
-            f"{lam:6} {'seeds, every replica asks for all':34} {seeds / 1e9:9.4f} {seeds / wire:10.4f} "
-            f"{(m + 2 * lam + 8) * vector / 1e9:10.0f} {(lam * ask * ratio + tell * ratio) * scale:10.1f}"
-        )
-        once = own * ask * ratio + (mu * draw + tell * ratio)
-        print(
-            f"{lam:6} {'seeds, own candidates, z redrawn':34} {seeds / 1e9:9.4f} {seeds / wire:10.4f} "
-            f"{(m + 2 * own + 8) * vector / 1e9:10.0f} {once * scale:10.1f}"
-        )
+        names = HOPS * 2 * workers * lam * 8 + (lam + workers) * LETTER  # values go out twice, in case
+        everything = (lam * ask + tell) * ratio
+        least = (own * ask + tell) * ratio + lam // 2 * draw
+        for how, travels, kept, seconds in (
+            ("vectors from the driver", lam * vector, lam, everything),
+            ("seeds, every replica asks for all", names, lam, everything),
+            ("seeds, own candidates, z redrawn", names, own, least),
+        ):
+            memory = (m + 2 * kept + 8) * vector
+            print(
+                f"{lam:6} {how:34} {travels / 1e9:9.4f} {travels / wire:10.4f} {memory / 1e9:10.0f} "
+                f"{seconds * n / 1e6 / threads:10.1f}"
+            )
     state = (m + 5) * vector
     print(
         f"a joining worker receives {state / 1e9:.1f} GB of state: {state / wire:.0f} s at {gigabit} Gbit/s\n"
@@ -205,13 +201,15 @@ def plan(n=10**8, workers=1000, threads=32, gigabit=10):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.parse_args()
+    parser.add_argument("--only-plan", action="store_true", help="no simulation")
+    args = parser.parse_args()
     driver.PATIENCE = 1e9
     plan()
+    if args.only_plan:
+        return
     print("what travels in a generation with seeds (MB), by the driver's own code")
-    print(
-        f"{'workers':>8} {'lam':>7} {'letters':>8} {'sent':>9} {'received':>9} {'wire':>9} {'s/10Gb':>9} {'s driver':>9}"
-    )
+    print(f"{'workers':>8} {'lam':>7} {'letters':>8}", end=" ")
+    print(f"{'sent':>9} {'received':>9} {'wire':>9} {'s/10Gb':>9} {'s driver':>9}")
     for workers, popsize in ((10, 100), (100, 100), (100, 1000), (1000, 1000), (1000, 4000)):
         volume(workers, popsize)
     print("\nstragglers: 1,000 workers, evaluations of median 1 s, log-normal with the given spread")
