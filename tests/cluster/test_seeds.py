@@ -115,6 +115,10 @@ def test_replicas_add_up_with_as_many_threads_as_the_run(dask_client):
     assert not np.array_equal(gram, one.learned.strategy.transform.gram)  # else there is nothing to get wrong
 
 
+def test_one_replica_serves_several_slots(ray_session):
+    same(run(), run(workers=Replicated(ray_session, check=1, slots=2)))
+
+
 def test_a_worker_that_died_gets_the_state_and_goes_on(cluster, tmp_path):
     def fun(x):
         for k in range(2):

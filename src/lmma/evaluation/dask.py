@@ -61,7 +61,7 @@ class Dask(Engine):
         """Return the addresses of workers and how many threads each has."""
         try:
             return dict(self.client.nthreads())
-        except (OSError, TimeoutError, RuntimeError, ValueError) as error:
+        except (OSError, TimeoutError, RuntimeError, ValueError, AttributeError) as error:
             raise ClusterError(f"Dask's scheduler cannot be reached any more: {error}") from error
 
     def send(self, ticket: int, member: str, letter: bytes) -> None:

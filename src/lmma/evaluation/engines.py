@@ -23,8 +23,10 @@ def find_engine(handle: Any, *, slots: int | None = None) -> Engine | None:
     if package == "distributed" or hasattr(handle, "scheduler_address"):
         from lmma.evaluation.dask import Dask
 
-        if hasattr(handle, "scheduler_address"):  # a cluster: ask it for a client
-            return Dask(handle.get_client(), own=True)
+        if hasattr(handle, "scheduler_address"):  # a cluster, to which a client must connect
+            from distributed import Client
+
+            return Dask(Client(handle), own=True)
         if hasattr(handle, "nthreads"):
             return Dask(handle)
     if package == "ray":
