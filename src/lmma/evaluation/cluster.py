@@ -7,20 +7,23 @@ each names an agent by a token that only one process knows, and any other answer
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
+import queue
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from lmma.evaluation import portable
 from lmma.evaluation.agent import LEASE, Agent, Answer, Letter, Setup
 from lmma.evaluation.base import Array, Evaluator, OnError, Values
 from lmma.evaluation.round import Round, settled
 
+T = TypeVar("T")
 LOOK = 1.0  # seconds between two looks at who is there
 PATIENCE = 600.0  # seconds to wait for a first, or for another, worker
 CHUNKS = 4  # at least so many letters for each slot and generation, where there are as many candidates
@@ -59,6 +62,16 @@ class Engine(ABC):
     @abstractmethod
     def close(self, members: dict[str, str]) -> None:
         """End the agents with the given tokens, by member, and what this engine has started itself."""
+
+
+def drained(box: queue.SimpleQueue[T], seconds: float) -> list[T]:
+    """Return all that lies in ``box``, after waiting at most so long for something to be there."""
+    found: list[T] = []
+    with contextlib.suppress(queue.Empty):
+        found.append(box.get(timeout=seconds) if seconds > 0 else box.get_nowait())
+        while True:
+            found.append(box.get_nowait())
+    return found
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ import uuid
 from typing import Any, final
 
 from lmma.evaluation.agent import forget, serve
-from lmma.evaluation.cluster import ClusterError, Engine
+from lmma.evaluation.cluster import ClusterError, Engine, drained
 
 GOODBYE = 3.0  # seconds for agents to be told that a run has ended; later they find out by themselves
 LARGE = 1 << 20  # bytes from which a letter is sent to its worker as data, past the scheduler's books
@@ -97,15 +97,11 @@ class Dask(Engine):
 
     def answers(self, seconds: float) -> list[tuple[int, bytes | None]]:
         """Return what has come in."""
-        found: list[tuple[int, bytes | None]] = []
-        with contextlib.suppress(queue.Empty):
-            item = self._answers.get(timeout=seconds) if seconds > 0 else self._answers.get_nowait()
-            while True:
-                ticket, answer = item
-                if self._futures.pop(ticket, None) is not None or answer is None:
-                    found.append((ticket, _read(answer)))
-                item = self._answers.get_nowait()
-        return found
+        return [
+            (ticket, _read(answer))
+            for ticket, answer in drained(self._answers, seconds)
+            if self._futures.pop(ticket, None) is not None or answer is None
+        ]
 
     def give_up(self, ticket: int) -> None:
         """Cancel a task; one that runs goes on, but nobody hears of it."""

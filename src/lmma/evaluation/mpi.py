@@ -12,7 +12,7 @@ import queue
 from typing import Any, final
 
 from lmma.evaluation.agent import forget, serve
-from lmma.evaluation.cluster import ClusterError, Engine
+from lmma.evaluation.cluster import ClusterError, Engine, drained
 
 ALL = "mpi"
 
@@ -40,15 +40,8 @@ class MPI(Engine):
 
     def answers(self, seconds: float) -> list[tuple[int, bytes | None]]:
         """Return what has come in."""
-        found: list[tuple[int, bytes | None]] = []
-        with contextlib.suppress(queue.Empty):
-            item = self._answers.get(timeout=seconds) if seconds > 0 else self._answers.get_nowait()
-            while True:
-                ticket, future = item
-                if not future.cancelled():
-                    found.append((ticket, _read(future)))
-                item = self._answers.get_nowait()
-        return found
+        found = drained(self._answers, seconds)
+        return [(ticket, _read(future)) for ticket, future in found if not future.cancelled()]
 
     def close(self, members: dict[str, str]) -> None:
         """Ask as often as there are processes to end the agent; one that misses it ends it later."""
