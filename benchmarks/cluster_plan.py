@@ -22,7 +22,8 @@ import lmma
 from lmma.cluster import Seeds
 from lmma.evaluation import cluster as driver
 from lmma.evaluation.agent import Answer
-from lmma.evaluation.cluster import Cluster, Engine
+from lmma.evaluation.cluster import Cluster
+from lmma.evaluation.engine import Engine
 from lmma.replica import News, State, kernel_name
 
 LETTER = 3e3  # bytes a letter and its answer cost besides their contents; benchmarks/cluster.py, Dask

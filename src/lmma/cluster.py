@@ -19,8 +19,9 @@ from lmma.bounds import Box
 from lmma.evaluation import portable
 from lmma.evaluation.agent import Answer, Setup
 from lmma.evaluation.base import Array, Evaluator, OnError, Values
-from lmma.evaluation.cluster import Cluster, ClusterError, Engine, Errand, Member
-from lmma.evaluation.engines import find_engine
+from lmma.evaluation.cluster import Cluster, Errand, Member
+from lmma.evaluation.engine import ClusterError, Engine
+from lmma.evaluation.handles import find_engine
 from lmma.replica import (
     Event,
     News,

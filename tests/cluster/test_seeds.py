@@ -10,7 +10,7 @@ import pytest
 import lmma
 from lmma.blas import blas_threads, using_blas_threads
 from lmma.cluster import Replicated
-from lmma.evaluation.cluster import ClusterError
+from lmma.evaluation.engine import ClusterError
 
 
 def curved(x):

@@ -10,7 +10,7 @@ import pytest
 import lmma
 from chaos import check
 from lmma.evaluation import EvaluationError, Serial, evaluator
-from lmma.evaluation.cluster import ClusterError
+from lmma.evaluation.engine import ClusterError
 
 ROWS = np.arange(6.0)[:, None]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lmma.evaluation.base import Evaluator, OnError
-from lmma.evaluation.engines import find_engine
+from lmma.evaluation.handles import find_engine
 from lmma.evaluation.local import Serial, Vectorized
 
 

@@ -1,77 +1,32 @@
 """Evaluation by a cluster: who is there, who has what, what is lost and begun again.
 
-Nothing here knows Dask from Ray or MPI; that is an :class:`Engine`, one short file each. A letter goes to one
+Nothing here knows Dask from Ray or MPI; that is an engine, one short file each. A letter goes to one
 member and carries candidates; what comes back is counted here. No engine may run a letter twice on its own:
 each names an agent by a token that only one process knows, and any other answers "unknown".
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import pickle
-import queue
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 from lmma.evaluation import portable
 from lmma.evaluation.agent import LEASE, Agent, Answer, Letter, Setup
 from lmma.evaluation.base import Array, Evaluator, OnError, Values
+from lmma.evaluation.engine import ClusterError, Engine
 from lmma.evaluation.round import Round, settled
 
-T = TypeVar("T")
 LOOK = 1.0  # seconds between two looks at who is there
 PATIENCE = 600.0  # seconds to wait for a first, or for another, worker
+STILL_BORN = 20  # workers in a row that end before they have answered, after which there is no hope
 CHUNKS = 4  # at least so many letters for each slot and generation, where there are as many candidates
 QUICK = 0.02  # seconds of work worth a letter
 SMOOTH = 4  # answers over which the time of an evaluation is averaged
-
-
-class ClusterError(RuntimeError):
-    """A cluster cannot go on evaluating; the message says why."""
-
-
-class Engine(ABC):
-    """What carries letters to members of a cluster and brings answers back."""
-
-    name: ClassVar[str] = ""
-    addressed: ClassVar[bool] = True  # whether a letter can be sent to one member, not just to anyone
-
-    @abstractmethod
-    def members(self) -> dict[str, int]:
-        """Return the names of those who are there now, with the number of their slots."""
-
-    @abstractmethod
-    def send(self, ticket: int, member: str, letter: bytes) -> None:
-        """Have ``member`` serve ``letter``."""
-
-    @abstractmethod
-    def answers(self, seconds: float) -> list[tuple[int, bytes | None]]:
-        """Return tickets with their answers, waited for at most so long; None if its member is lost."""
-
-    def give_up(self, ticket: int) -> None:  # noqa: B027 (an answer that is not waited for does no harm)
-        """Do not wait for an answer any more."""
-
-    def dismiss(self, member: str) -> None:  # noqa: B027 (most members go by themselves)
-        """Let go of a member that is lost."""
-
-    @abstractmethod
-    def close(self, members: dict[str, str]) -> None:
-        """End the agents with the given tokens, by member, and what this engine has started itself."""
-
-
-def drained(box: queue.SimpleQueue[T], seconds: float) -> list[T]:
-    """Return all that lies in ``box``, after waiting at most so long for something to be there."""
-    found: list[T] = []
-    with contextlib.suppress(queue.Empty):
-        found.append(box.get(timeout=seconds) if seconds > 0 else box.get_nowait())
-        while True:
-            found.append(box.get_nowait())
-    return found
 
 
 @dataclass(eq=False)
@@ -137,6 +92,7 @@ class Cluster(Evaluator):
         self._members: dict[str, Member] = {}
         self._free: set[Member] = set()  # those with a slot to spare, ready or not
         self._met = 0
+        self._still_born = 0  # members in a row that were lost before they had answered
         self._errands: dict[int, Errand] = {}  # by ticket
         self._tickets = 0
         self._generation = 0
@@ -229,6 +185,7 @@ class Cluster(Evaluator):
                 self._again(errand, todo)
             return
         member.ready = True
+        self._still_born = 0
         self.deaths += answer.deaths
         if answer.what == "done":
             self._pace += (answer.seconds - self._pace) / SMOOTH
@@ -268,7 +225,8 @@ class Cluster(Evaluator):
                 self._free.add(self._members[name])
         now = time.monotonic()
         for member in self._members.values():
-            if member.ready and now - member.heard > LEASE / 4:
+            idle = member.ready and not member.busy and now - member.heard > LEASE / 4
+            if idle and self.engine.addressed:
                 self._send(member, None, Errand(member))  # so that it does not think the run has ended
         if math.isinf(self._alone) or any(member.ready for member in self._members.values()):
             self._alone = now
@@ -307,6 +265,12 @@ class Cluster(Evaluator):
             for first in [errand.first] if self.vectorized else todo.split(errand.first):
                 todo.begin_again(first, "of the cluster")
         self._free.discard(member)
+        self._still_born += not member.ready
+        if self._still_born > STILL_BORN:
+            raise ClusterError(
+                f"{self._still_born} workers of {self.engine.name} in a row ended before they could answer, "
+                f"the last {member.name}: is the same lmma installed there, and enough memory?"
+            )
         if self._members.get(member.name) is member:
             del self._members[member.name]
             self.engine.dismiss(member.name)

@@ -14,7 +14,7 @@ import uuid
 from typing import Any, final
 
 from lmma.evaluation.agent import forget, serve
-from lmma.evaluation.cluster import ClusterError, Engine, drained
+from lmma.evaluation.engine import ClusterError, Engine, drained
 
 GOODBYE = 3.0  # seconds for agents to be told that a run has ended; later they find out by themselves
 LARGE = 1 << 20  # bytes from which a letter is sent to its worker as data, past the scheduler's books

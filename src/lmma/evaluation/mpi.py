@@ -12,7 +12,7 @@ import queue
 from typing import Any, final
 
 from lmma.evaluation.agent import forget, serve
-from lmma.evaluation.cluster import ClusterError, Engine, drained
+from lmma.evaluation.engine import ClusterError, Engine, drained
 
 ALL = "mpi"
 

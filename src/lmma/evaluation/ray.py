@@ -8,7 +8,7 @@ import time
 from typing import Any, final
 
 from lmma.evaluation.agent import serve
-from lmma.evaluation.cluster import ClusterError, Engine
+from lmma.evaluation.engine import ClusterError, Engine
 
 
 class Host:
@@ -42,7 +42,8 @@ class Ray(Engine):
         self.slots = slots
         self.own = own
         # Beyond evaluations, room for signs of life
-        self._make = ray.remote(num_cpus=slots, max_restarts=0, max_task_retries=0, max_concurrency=slots + 2)
+        options = {"num_cpus": slots, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": slots + 2}
+        self._host = ray.remote(**options)(Host)
         self._actors: dict[str, Any] = {}
         self._names = itertools.count()
         self._tickets: dict[Any, int] = {}  # by reference
@@ -54,7 +55,7 @@ class Ray(Engine):
         except Exception as error:
             raise ClusterError(f"Ray cannot be reached any more: {error}") from error
         while len(self._actors) < processors // self.slots:
-            self._actors[f"actor {next(self._names)}"] = self._make(Host).remote()
+            self._actors[f"actor {next(self._names)}"] = self._host.remote()
         return dict.fromkeys(self._actors, self.slots)
 
     def send(self, ticket: int, member: str, letter: bytes) -> None:
@@ -76,12 +77,12 @@ class Ray(Engine):
         exceptions = self.ray.exceptions
         try:
             return bytes(self.ray.get(reference))
-        except (exceptions.RayActorError, exceptions.ObjectLostError, exceptions.WorkerCrashedError) as error:
-            if "Error" in str(error) and "creation task" in str(error):
-                raise _cannot_serve(error) from error
+        except (exceptions.RayActorError, exceptions.ObjectLostError, exceptions.WorkerCrashedError):
             return None
         except Exception as error:
-            raise _cannot_serve(error) from error
+            raise ClusterError(
+                f"an actor of Ray cannot serve: {error}. Is the same lmma installed there?"
+            ) from error
 
     def give_up(self, ticket: int) -> None:
         """Stop listening for an answer."""
@@ -102,10 +103,6 @@ class Ray(Engine):
         self._tickets.clear()
         if self.own:
             self.ray.shutdown()
-
-
-def _cannot_serve(error: Exception) -> ClusterError:
-    return ClusterError(f"an actor of Ray cannot serve: {error}. Is the same lmma installed there?")
 
 
 def connect(address: str) -> Ray:

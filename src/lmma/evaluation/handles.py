@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmma.evaluation.cluster import Engine
+    from lmma.evaluation.engine import Engine
 
 WAYS = "dask://host:port, ray://host:port, ray://auto or mpi"
 
@@ -45,7 +45,7 @@ def find_engine(handle: Any, *, slots: int | None = None) -> Engine | None:
 def _connected(address: str) -> Engine:
     scheme, _, rest = address.partition("://")
     if scheme not in ("dask", "ray", "mpi") or (scheme == "mpi") != (not rest):
-        raise ValueError(f"a cluster's address is {WAYS}; got {address!r}")
+        raise ValueError(f"workers must be an integer or a cluster's address: {WAYS}; got {address!r}")
     try:
         engine: Engine = import_module(f"lmma.evaluation.{scheme}").connect(rest)
     except ModuleNotFoundError as error:
