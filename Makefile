@@ -26,7 +26,7 @@ lint: $(VENV)/.installed-test  ## run the checks that need not run the code
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.installed-bench  ## measure a generation against its parts and against peers
-	$(BIN)/python benchmarks/generation.py
+	$(BIN)/lmma bench cost --out out/bench
 
 docs: $(VENV)/.installed-docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
