@@ -70,6 +70,16 @@ def test_the_message_says_why_it_stopped_and_which_argument_changes_that(options
     assert result.success == (reason in ("ftarget", "tolx", "tolfun"))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("method", lmma.methods())
+def test_an_unbounded_function_ends_as_diverged_without_overflow(method, dtype):
+    result = lmma.minimize(
+        lambda X: -X.sum(axis=1), np.zeros(20), 1.0, method=method, vectorized=True, rng=1, dtype=dtype,
+        maxfevals=50_000,
+    )  # fmt: skip
+    assert "Diverged" in result.message
+
+
 def test_the_budget_is_never_exceeded():
     result = lmma.minimize(spheres, np.ones(4), 1.0, rng=1, vectorized=True, maxfevals=101, popsize=10)
     assert result.nfev == 100

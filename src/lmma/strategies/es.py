@@ -215,7 +215,8 @@ class ES(Strategy):
 
     def _update(self, order: Indices, values: Array) -> None:
         best = self._select(order, values)
-        self.mean += self._moved(self._scaled_sigma() * best.d_mean, best.mu_w)  # [A1:12]
+        self._note_spread(best)
+        self.mean += self._scaled_sigma() * best.d_mean  # [A1:12]
         self.step.follow(best)  # [A1:13]
         self.transform.update(best, self.step.path)
         self.sigma *= self.step.factor()  # [A1:19]
@@ -233,10 +234,11 @@ class ES(Strategy):
         d_mean = self.transform.mean_direction(order, weights, z_mean)
         return Selection(order, values, weights, mu_w, z_mean, d_mean, self.z, self.d)
 
-    def _moved(self, step: Array, mu_w: float) -> Array:
-        """Note how far a typical candidate lies from the mean, for ``tolx``; return ``step``."""
-        self._spread_x = math.sqrt(mu_w * float(np.dot(step, step)) / self.n)
-        return step
+    def _note_spread(self, best: Selection) -> None:
+        """Note how far a typical candidate lies from the mean, for ``tolx``."""
+        d = best.d_mean if self.scale is None else best.d_mean * self.scale
+        # sigma stays outside: squared in single precision, the steps of a diverging run overflow
+        self._spread_x = self.sigma * math.sqrt(best.mu_w * float(np.dot(d, d)) / self.n)
 
     def _hess_inv(self) -> LinearOperator:
         """Return the learned metric C = M M^T, the inverse Hessian up to a factor, as an operator."""

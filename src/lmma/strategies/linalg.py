@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from lmma.strategies.recombination import Array
+
+BLOCK = 65536  # numbers handled at a time: they stay in the second-level cache
 
 
 def add_product(matrix: Array, keep: float, left: Array, right: Array) -> None:
     """Set ``matrix`` to ``keep * matrix + left^T right`` without a temporary of its size.
 
-    ``matrix`` is (n, n) and C-contiguous, ``left`` and ``right`` are (k, n), one vector a row.
+    ``matrix`` is (n, n), ``left`` and ``right`` are (k, n), one vector a row. NumPy's own BLAS does it, block
+    by block of rows: SciPy brings a second BLAS whose threads would wait for those of the first, spinning.
     """
-    from scipy.linalg import blas
-
-    gemm = blas.dgemm if matrix.dtype == np.float64 else blas.sgemm
-    # BLAS stores columns: it sees the transposes, and (left^T right)^T = right^T left.
-    result = gemm(1.0, right.T, left.T, beta=keep, c=matrix.T, trans_b=True, overwrite_c=True)
-    if not np.shares_memory(result, matrix):
-        matrix[...] = result.T
+    height = max(1, BLOCK // len(matrix))
+    for start in range(0, len(matrix), height):
+        rows = matrix[start : start + height]
+        rows *= keep
+        rows += left[:, start : start + height].T @ right
 
 
 def subtract_outer(rows: Array, coefficients: Array, vector: Array, columns: int = 8192) -> None:
