@@ -106,7 +106,7 @@ def ddma_parameters(
     return DDMAParameters(
         shared,
         c_sigma=min(1.1 * lam / n, 0.3) if c_sigma is None else c_sigma,
-        c_scale=min(1.2 * diagonal_rate(n, shared), CAP) if c_scale is None else c_scale,
+        c_scale=min(1.35 * diagonal_rate(n, shared), CAP) if c_scale is None else c_scale,
         path_share=path_share,
         k=k,
         tau=tau,
