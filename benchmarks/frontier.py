@@ -65,6 +65,8 @@ def cell(records: list[dict]) -> str:
     if not records:
         return ""
     hits = [r["evaluations_to_target"] for r in records if r["success"]]
+    if not hits and all(r["reason"] == "tolfun" for r in records):  # Rosenbrock's local optimum
+        return f"stuck at {records[0]['best_fun']:.3g} (0/{len(records)})"
     if not hits:
         most = max(r["evaluations"] for r in records)
         count = f" (0/{len(records)})" if len(records) != 3 else ""
