@@ -80,7 +80,7 @@ def start(engine, workers):
     from distributed import Client, LocalCluster
 
     return Client(
-        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0")
     )
 
 

@@ -9,6 +9,7 @@ WORKERS = 2
 MISSING = "not installed: pip install 'lmma[{}]'"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     for item in items:  # an engine's tests all in one process of xdist, so that it is started once
         if "tests/cluster" in item.nodeid:
@@ -30,7 +31,7 @@ def importable():
 def dask_cluster():
     distributed = pytest.importorskip("distributed", reason="Dask is " + MISSING.format("dask"))
     with distributed.LocalCluster(
-        n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         yield cluster
 

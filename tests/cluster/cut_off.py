@@ -66,7 +66,7 @@ def main():
     folder, how = Path(sys.argv[1]), sys.argv[2]
     ip("link", "set", "lo", "up")
     dask.config.set({"distributed.scheduler.worker-ttl": "5s"})  # or it takes longer to notice
-    scheduler = LocalCluster(n_workers=0, host="0.0.0.0", scheduler_port=8786, dashboard_address=None)
+    scheduler = LocalCluster(n_workers=0, host="0.0.0.0", scheduler_port=8786, dashboard_address=":0")
     client = Client(scheduler)
     workers = [start_worker(k) for k in (1, 2)]
     client.wait_for_workers(2, timeout=60)

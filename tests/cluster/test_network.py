@@ -59,7 +59,7 @@ def test_a_worker_that_falls_silent_is_done_without(tmp_path, request):
         time.sleep(0.03)
         return float(x @ x)
 
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(**options, scheduler_kwargs={"worker_ttl": "5s"}) as short_lived,
         short_lived.get_client() as client,
