@@ -93,9 +93,10 @@ def minimize(
         Points known to be good, evaluated in the first generation.
     vectorized : bool
         Whether ``fun`` takes a whole generation, one candidate a row.
-    workers : int, callable or Executor
-        Evaluate in that many processes (-1: one a core), through a map-like callable, or through
-        anything with ``submit``.
+    workers : int, callable, Executor, cluster or Replicated
+        Evaluate in that many processes (-1: one a core), through a map-like callable, through anything with
+        ``submit``, or on a cluster: a ``dask.distributed.Client``, ``ray``, an ``MPIPoolExecutor``, an
+        address such as ``"dask://host:port"``; with :class:`lmma.cluster.Replicated` only values travel.
     timeout : float, optional
         Seconds after which an evaluation is given up and counts as failed.
     quorum : float

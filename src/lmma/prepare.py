@@ -83,6 +83,8 @@ def prepare(
         )  # fmt: skip
         if key is not None:
             es._take_key(key)
+        if box is not None:
+            es.max_sigma = max(es.sigma, box.largest_sigma(es.scale))
         return es
 
     first = make(start if box is None else box.outside(start), step, popsize, None)

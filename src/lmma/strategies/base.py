@@ -61,7 +61,7 @@ class Strategy(ABC):
 
     name: ClassVar[str] = ""
     STATE: ClassVar[tuple[str, ...]] = (
-        "mean", "sigma", "sigma0", "generation", "evaluations", "failures", "best_x", "best_fun",
+        "mean", "sigma", "sigma0", "max_sigma", "generation", "evaluations", "failures", "best_x", "best_fun",
         "_spread_x", "_spread_f",
     )  # fmt: skip
 
@@ -85,6 +85,7 @@ class Strategy(ABC):
         self._refuse_what_does_not_fit()
         self.sigma, self.scale = checked_sigma0(sigma0, self.n, self.dtype)
         self.sigma0 = self.sigma
+        self.max_sigma = math.inf  # sigma grows no further: a box has an end
         self.key = key_from(rng)
         self.tolx, self.tolfun = float(tolx), float(tolfun)
         self.generation = 0
@@ -172,6 +173,7 @@ class Strategy(ABC):
             self._recent.append(lowest)
             self._spread_f = float(ranked[-1]) - lowest
             self._update(order, ranked)
+            self.sigma = min(self.sigma, self.max_sigma)
         self._asked = None
 
     def stop(self) -> dict[str, float]:

@@ -40,7 +40,7 @@ from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters, lmma_par
 from lmma.strategies.ma import ma_parameters
 from lmma.strategies.recombination import Array, Indices, Recombination, Selection, default_popsize
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.stepsize import CSA, crowding
 
 RECENTRE = 16  # generations between two moves of the geometric mean; sigma D does not change by them
 PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation
@@ -170,7 +170,8 @@ class DLMMAES(ES):
     transform: ScaledDirections
 
     def _make_step(self) -> CSA:
-        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> ScaledDirections:
         return ScaledDirections(self.n, self.parameters, self.dtype)

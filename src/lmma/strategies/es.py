@@ -153,6 +153,7 @@ class ES(Strategy):
         super().__init__(
             x0, sigma0, popsize=popsize, rng=rng, dtype=dtype, tolx=tolx, tolfun=tolfun, threads=threads
         )
+        self.overrides = overrides
         self.parameters = type(self).define(self.n, self.popsize, **overrides)  # [A1:1]
         self.source = self._make_source()
         self.step = self._make_step()  # [A1:2]

@@ -43,7 +43,7 @@ from lmma.strategies.recombination import (
     recombination,
 )
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.stepsize import CSA, crowding
 from lmma.strategies.storage import spaced
 
 CAP = 0.5  # solves sphere, ellipsoid and Rosenbrock for every small n; a cap of 1 does not at n = 2
@@ -233,7 +233,8 @@ class LMMAES(ES):
     parameters: LMMAParameters
 
     def _make_step(self) -> CSA:
-        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> DirectionVectors:
         return DirectionVectors(self.n, self.parameters, self.dtype)
