@@ -31,7 +31,7 @@ Indices = npt.NDArray[np.intp]
 Key = tuple[int, int]
 Update = tuple[Array, Array, Array]  # keep, gain and z_mean of ``lm_update``
 
-CHUNK = 4096  # words handled at a time: a handful of arrays of this size stay in the second-level cache
+CHUNK = 6144  # words handled at a time: a handful of arrays of this size stay in the second-level cache
 
 # sqrt(2) sin(pi/2 x) / x in powers of x^2, least largest error for x^2 <= 1/4: 3e-18 and 3e-9.
 _SINE64 = (
@@ -171,11 +171,18 @@ def fold(gram: Array, c_d: Array) -> tuple[float, Array]:
         s = (I - L)^{-1} diag(alpha_{j-1}) V z,    L_jk = (alpha_{j-1} / alpha_k) c_d,k gram_jk,  k < j,
         d = alpha_m z + sum_k (alpha_m / alpha_k) c_d,k s_k m_k.
     """
-    alpha, lower, outer = _chain(np.asarray(c_d, dtype=np.float64).tobytes())
-    system = gram * lower
+    gram, c_d = np.asarray(gram, dtype=np.float64), np.asarray(c_d, dtype=np.float64)
+    return _fold(gram.tobytes(), c_d.tobytes())
+
+
+@lru_cache(2)  # one generation asks for the same twice
+def _fold(products: bytes, rates: bytes) -> tuple[float, Array]:
+    alpha, lower, outer = _chain(rates)
+    system = np.frombuffer(products).reshape(lower.shape) * lower
     system.flat[:: len(lower) + 1] = 1.0  # I - L
     mix: Array = np.linalg.inv(system)
     mix *= outer
+    mix.flags.writeable = False  # every caller shares it
     return alpha, mix.T
 
 

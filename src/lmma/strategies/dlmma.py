@@ -81,8 +81,10 @@ class ScaledDirections(Transform):
     def __init__(self, n: int, parameters: DLMMAParameters, dtype: npt.DTypeLike) -> None:
         self.c_scale = parameters.c_scale
         self.scales = np.ones(n, dtype=dtype)
+        self.steps = np.empty_like(self.scales)  # sigma D
         self.inner = DirectionVectors(n, parameters.inner, dtype)
         self.gram = self.inner.gram
+        self.lengths2 = np.einsum("ii->i", self.gram)  # |m_j|^2, a view
         c_d = parameters.inner.c_d
         self.shortest = (1 - c_d) / (1 - c_d + c_d * n)  # the factors of kappa are these ...
         self.stretch = c_d / (1 - c_d + c_d * n)  # ... and these times |m_j|^2
@@ -112,8 +114,8 @@ class ScaledDirections(Transform):
         out: Array,
     ) -> None:
         """Sample as LM-MA-ES does, with a step size for each coordinate."""
-        scaled = (step * self.scales).astype(out.dtype, copy=False)
-        self.inner.sample(source, generation, mean, scaled, z, d, out)
+        np.multiply(self.scales, step, out=self.steps)
+        self.inner.sample(source, generation, mean, self.steps, z, d, out)
 
     @property
     def threads(self) -> int:
@@ -139,7 +141,7 @@ class ScaledDirections(Transform):
     def kappa(self) -> float:
         """Return by how much the m_i stretch beyond their length under random selection, at least 1."""
         k = self.inner.active
-        factors = self.stretch * self.gram.diagonal()
+        factors = self.stretch * self.lengths2
         factors += self.shortest
         return max(1.0, float(math.prod(factors[:k].tolist())))
 
