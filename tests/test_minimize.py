@@ -162,6 +162,18 @@ def test_auto_takes_a_full_matrix_for_few_variables_and_vectors_for_many():
     assert choose_method(100_000) == "d-lm-ma-es"
 
 
+def test_auto_does_without_a_matrix_that_the_budget_is_too_small_to_learn(tmp_path):
+    assert choose_method(500, maxfevals=100_000) == "d-lr-es"
+    assert choose_method(500, maxfevals=250_000) == "dd-ma-es"
+    file = tmp_path / "run.npz"
+
+    def run(budget):
+        return lmma.minimize(sphere, np.ones(30), 1.0, rng=1, maxfevals=budget, checkpoint=file)
+
+    assert run(500).method == "d-lr-es"
+    assert run(2000).method == "d-lr-es"  # a raised budget goes on with what has been learned
+
+
 def test_what_does_not_fit_in_memory_is_refused_before_it_is_allocated():
     n = 10 * math.isqrt(available_memory() // 8)
     with pytest.raises(MemoryError, match=rf"\({lmma.MAES.memory(n, 43)} bytes\).*'lm-ma-es' would fit"):

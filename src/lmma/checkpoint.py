@@ -70,6 +70,17 @@ class Checkpoint:
         self.warnings: list[str] = []
         self._due = time.monotonic() + self.every
 
+    def continued(self, method: str) -> str:
+        """Return ``method``, for ``"auto"`` that of the run saved here: a raised budget must not change it."""
+        if method != "auto" or not self.file.exists():
+            return method
+        try:
+            with zipfile.ZipFile(self.file) as archive:
+                header = json.loads(_array(archive, HEADER, self.file.stat().st_size).tobytes())
+            return str(header["identity"]["method"])
+        except (OSError, zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError):
+            return method  # whoever reads the file in earnest refuses it and says why
+
     def save_if_due(self, gather: Callable[[], tuple[dict[str, Any], Arrays]]) -> None:
         """Write what ``gather()`` returns if the last checkpoint is old enough."""
         if time.monotonic() >= self._due:

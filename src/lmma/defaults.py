@@ -19,17 +19,22 @@ if TYPE_CHECKING:
 FULL_MATRIX_UP_TO = 1000
 
 
-def choose_method(n: int, *, popsize: int | None = None) -> str:
-    """Return what ``method="auto"`` means for ``n`` variables on this machine.
+def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None = None) -> str:
+    """Return what ``method="auto"`` means for ``n`` variables and this budget, on this machine.
 
-    ``"dd-ma-es"`` up to n = 1000 if its matrices fit in half of the free memory: it needs the fewest
-    evaluations whether or not coordinates mean something. ``"d-lm-ma-es"`` beyond: as economical as
+    Up to n = 1000 ``"dd-ma-es"``, which needs the fewest evaluations whether or not coordinates mean
+    something, if its matrices fit in half of the free memory. With a budget below n^2 evaluations
+    ``"d-lr-es"``, the same without the matrix, which could not be learned in that time: as few
+    evaluations, and a fraction of the time. Beyond n = 1000 ``"d-lm-ma-es"``: as economical as
     ``"lm-ma-es"``, never much worse, and far better where coordinates mean something (docs/research.md).
     """
+    if n > FULL_MATRIX_UP_TO:
+        return "d-lm-ma-es"
+    if maxfevals is not None and maxfevals < n**2:
+        return "d-lr-es"
     there = available_memory()
     needed = strategy_class("dd-ma-es").memory(n, popsize or default_popsize(n))
-    fits = there is None or needed < there / 2
-    return "dd-ma-es" if n <= FULL_MATRIX_UP_TO and fits else "d-lm-ma-es"
+    return "dd-ma-es" if there is None or needed < there / 2 else "d-lm-ma-es"
 
 
 def default_sigma0(x0: npt.NDArray[np.floating], box: Box | None = None) -> float:

@@ -143,6 +143,9 @@ def minimize(
         if rng is not None:
             raise ValueError("pass rng or seed, not both: they mean the same")
         rng = seed
+    saved = _checkpoint(checkpoint)
+    if saved is not None:
+        method = saved.continued(method)
     session = prepare(
         fun, x0, sigma0, args=args, method=method, bounds=bounds, boundary=boundary, popsize=popsize, rng=rng,
         maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun,
@@ -151,7 +154,6 @@ def minimize(
         options=options,
     )  # fmt: skip
     session.recorder = Recorder(1000 if history is True else history) if history else None
-    saved = _checkpoint(checkpoint)
     resumed = saved is not None and resume(session, saved, any_key=rng is None)
     records = None if log is None else JsonLog(log, after=session.tally.evaluations if resumed else None)
     line = ProgressLine(maxfevals) if progress else None

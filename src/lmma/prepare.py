@@ -66,7 +66,7 @@ def prepare(
     x0, warm_sigma, learned, warm_method = warm_start(x0)
     start = checked_x0(x0, np.float64)
     if method == "auto":
-        method = warm_method or choose_method(len(start), popsize=popsize)
+        method = warm_method or choose_method(len(start), popsize=popsize, maxfevals=maxfevals)
     cls = strategy_class(method)
     _suggest_for_misspelt(cls, options)
     if on_error == "resample" and not issubclass(cls, ES):

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         rows.append([name, cost, *memory, text])
     chosen = dict.fromkeys(choose_method(n) for n in sizes)
     rows.append(
-        ["auto", "", *("" for _ in sizes), f"the default, from n and free memory: {' or '.join(chosen)}"]
+        ["auto", "", *("" for _ in sizes), f"the default, by n, budget and memory: {' or '.join(chosen)}"]
     )
     print(table(rows, right=range(2, 2 + len(sizes))))
     if args.verbose:

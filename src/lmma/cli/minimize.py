@@ -173,7 +173,8 @@ def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder
         if bounds is not None and args.x0 is None:
             x0 = x0.clip(*bounds)
         session = prepare(
-            target.function, x0, _sigma0(args, target), method=args.method, bounds=bounds,
+            target.function, x0, _sigma0(args, target),
+            method=args.method if saved is None else saved.continued(args.method), bounds=bounds,
             popsize=args.popsize, rng=seed, maxfevals=args.max_evaluations, maxiter=args.max_generations,
             maxtime=args.max_time, ftarget=goal, tolx=args.tolx, tolfun=args.tolfun,
             vectorized=target.vectorized, dtype=args.dtype,
