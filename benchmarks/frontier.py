@@ -65,6 +65,8 @@ def cell(records: list[dict]) -> str:
     if not records:
         return ""
     hits = [r["evaluations_to_target"] for r in records if r["success"]]
+    if not hits and all(r["reason"] == "tolfun" for r in records):  # Rosenbrock's local optimum
+        return f"stuck at {records[0]['best_fun']:.3g} (0/{len(records)})"
     if not hits:
         most = max(r["evaluations"] for r in records)
         count = f" (0/{len(records)})" if len(records) != 3 else ""
@@ -111,6 +113,8 @@ def publish(records: list[dict], folder: Path) -> None:
         f"Versions: {', '.join(packages)}.",
     ]
     write_text(folder / "table.md", "\n\n".join(text) + "\n")
+    order = {name: i for i, name in enumerate(OURS + THEIRS + PROBLEMS)}
+    records = [r for r in records if {r["spec"]["method"], r["spec"]["problem"]} <= set(order)]
     rows = [
         {
             **{k: r["spec"][k] for k in ("method", "problem", "n", "seed", "budget")},
@@ -120,7 +124,6 @@ def publish(records: list[dict], folder: Path) -> None:
         }
         for r in records
     ]
-    order = {name: i for i, name in enumerate(OURS + THEIRS + PROBLEMS)}
     rows.sort(key=lambda r: (r["n"], order[r["method"]], order[r["problem"]], r["seed"]))
     write_text(folder / "runs.csv", as_csv(rows))
 
@@ -135,10 +138,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after this time")
     parser.add_argument("--store", type=Path, default=Path("frontier.sqlite"))
     parser.add_argument("--table", type=Path, metavar="DIR", help="run nothing, write tables to DIR")
+    parser.add_argument(
+        "--more", type=Path, nargs="*", default=[], help="stores whose runs the tables also show"
+    )
     options = parser.parse_args()
     with Store(options.store, record_fault) as store:
         if options.table:
-            publish(store.records("run"), options.table)
+            records = store.records("run")
+            for path in options.more:
+                with Store(path, record_fault) as other:
+                    records += other.records("run")
+            publish(records, options.table)
             return
         first, _, last = options.seeds.partition("-")
         tasks = [

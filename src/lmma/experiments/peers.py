@@ -169,8 +169,8 @@ class CRFMNES(Peer):
         return self.engine.ask()
 
     def _learn(self, candidates: Array, values: Array) -> None:
-        broken = self.engine.tell(values)
-        self.sigma = math.nan if broken else float(self.engine.sigma)
+        self.engine.tell(values)  # its own loop goes on when this returns -1, a scale below 0; so do we
+        self.sigma = float(self.engine.sigma)
 
 
 class PyPop7LMCMA(Peer):
