@@ -22,7 +22,7 @@ import numpy as np
 from lmma.experiments.files import as_csv, write_text
 from lmma.experiments.perform import perform
 from lmma.experiments.spec import Run, record_fault
-from lmma.experiments.store import Store
+from lmma.store import Store
 
 PLAIN = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
 ROTATED = tuple(

@@ -202,12 +202,33 @@ def test_rastrigin_needs_restarts():
     assert max(solved("rastrigin", 6, 9, 3, 200_000, "ma-es")) < math.inf
 
 
+@pytest.mark.parametrize("method", ["ma-es", "cma-es", "dd-ma-es"])
+def test_large_populations_do_not_lose_their_step_size(method):
+    # Populations of 60 times n: as printed, [A1:19] grows sigma until candidates fill the box evenly
+    problem, n = get("rastrigin"), 8
+    x0 = np.random.default_rng(0).uniform(-5, 5, n)
+    result = lmma.minimize(
+        problem.function, x0, 2.0, method=method, popsize=60 * n, vectorized=True, rng=1, ftarget=1e-8,
+        maxfevals=100_000, bounds=[-5, 5],
+    )  # fmt: skip
+    assert result.success, result.message
+
+
+def test_a_step_size_stays_within_the_box():
+    result = lmma.minimize(
+        lambda X: np.random.default_rng(1).random(len(X)), np.zeros(5), 1.0, vectorized=True, rng=1,
+        method="csa-es", bounds=[-2, 2], maxfevals=4000, stagnation=False,
+    )  # fmt: skip
+    assert result.sigma <= 1.0  # a quarter of the width; without a bound random values let it wander
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "method", "budget", "seeds"),
     [
-        ("rastrigin", 20, "lm-ma-es", 1_000_000, 4),
+        ("rastrigin", 20, "lm-ma-es", 2_000_000, 4),
         ("rastrigin", 20, "ma-es", 1_000_000, 4),
+        ("rastrigin", 20, "dd-ma-es", 1_000_000, 4),
         ("rosenbrock", 20, "ma-es", 1_000_000, 8),
         ("rosenbrock", 50, "ma-es", 2_000_000, 4),
         ("rastrigin", 100, "lm-ma-es", 6_000_000, 2),

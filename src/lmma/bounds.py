@@ -88,6 +88,15 @@ class Box(ABC):
         inside: Array = moved[0]
         return inside
 
+    def largest_sigma(self, scale: Array | None) -> float:
+        """Return the step size, in units of ``scale``, beyond which candidates fill the box evenly.
+
+        Selection among such candidates is blind, and nothing would bring the step size down again. It is a
+        quarter of the width, of the widest coordinate; infinite if one has no end.
+        """
+        width = (self.upper - self.lower)[~self.fixed]
+        return float(np.max(width if scale is None else width / scale[~self.fixed], initial=0.0)) / 4
+
     def get_state(self) -> dict[str, Any]:
         """Return what a box has learned, as named arrays."""
         return {}

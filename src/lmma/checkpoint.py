@@ -103,24 +103,10 @@ def write(path: Path, header: dict[str, Any], arrays: Arrays) -> None:
 
     It is written under another name, forced to the disk and then renamed; what was at ``path`` is kept.
     """
-    about = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
-    header = {"format": FORMAT, "version": VERSION, "lmma": __version__, **header, "arrays": about}
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with open(temporary, "w+b") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, array in {HEADER: text, **arrays}.items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                        np.lib.format.write_array(
-                            member, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False
-                        )
-                archive.comment = b"0" * DIGEST
-            size = file.tell()
-            file.seek(size - DIGEST)
-            digest = _digest(file, size)
-            file.seek(size - DIGEST)
-            file.write(digest)
+            _encode(file, header, arrays)
             file.flush()
             os.fsync(file.fileno())
         _keep_previous(path)
@@ -130,6 +116,36 @@ def write(path: Path, header: dict[str, Any], arrays: Arrays) -> None:
             temporary.unlink()
         raise
     _sync_folder(path.absolute().parent)
+
+
+def pack(header: dict[str, Any], arrays: Arrays) -> bytes:
+    """Return a checkpoint as bytes, to be sent rather than kept."""
+    file = io.BytesIO()
+    _encode(file, header, arrays)
+    return file.getvalue()
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and the arrays of :func:`pack`, or refuse them as :func:`read` does."""
+    return _decode(Path("(sent)"), io.BytesIO(data))
+
+
+def _encode(file: BinaryIO, header: dict[str, Any], arrays: Arrays) -> None:
+    about = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
+    header = {"format": FORMAT, "version": VERSION, "lmma": __version__, **header, "arrays": about}
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in {HEADER: text, **arrays}.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(
+                    member, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False
+                )
+        archive.comment = b"0" * DIGEST
+    size = file.tell()
+    file.seek(size - DIGEST)
+    digest = _digest(file, size)
+    file.seek(size - DIGEST)
+    file.write(digest)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
@@ -143,22 +159,26 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     path = Path(path)
     try:
         with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            if size <= DIGEST:
-                raise _refused(path, f"it is cut short ({size} bytes)")
-            digest = _digest(file, size)
-            if file.read(DIGEST) != digest:
-                raise _refused(path, "its contents do not match its checksum: damaged, cut short or altered")
-            try:
-                return _unpack(path, file, size)
-            except (zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, MemoryError) as error:
-                if isinstance(error, CheckpointError):
-                    raise
-                raise _refused(path, f"it is no checkpoint of lmma ({error})") from None
+            return _decode(path, file)
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
     except OSError as error:
         raise CheckpointError(f"checkpoint {path} cannot be read: {error}") from None
+
+
+def _decode(path: Path, file: BinaryIO) -> tuple[dict[str, Any], Arrays]:
+    size = file.seek(0, os.SEEK_END)
+    if size <= DIGEST:
+        raise _refused(path, f"it is cut short ({size} bytes)")
+    digest = _digest(file, size)
+    if file.read(DIGEST) != digest:
+        raise _refused(path, "its contents do not match its checksum: damaged, cut short or altered")
+    try:
+        return _unpack(path, file, size)
+    except (zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, MemoryError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise _refused(path, f"it is no checkpoint of lmma ({error})") from None
 
 
 def _unpack(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], Arrays]:

@@ -77,6 +77,7 @@ def _generation(
     again = evaluate.on_error == "resample"
     # Candidates drawn again are evaluated from a buffer of their own, which must not be this one.
     out = None if again else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
+    evaluate.attend(strategy, box)
     candidates = strategy.ask(out)
     if box is not None:
         box.repair(candidates)
@@ -87,6 +88,7 @@ def _generation(
     if again and late is None:
         values = _drawn_again(strategy, evaluate, limits, box, candidates, values, tally, guard)
     tally.failing = tally.failing + 1 if np.isnan(values).all() else 0
+    evaluate.told(values)
     strategy.tell(values if box is None else box.penalised(values))
     for rule in rules:
         rule.watch(values)
@@ -113,6 +115,7 @@ def _drawn_again(
         if len(failed) == 0:
             break
         strategy.resample(failed, attempt)
+        evaluate.redrawn(failed, attempt)
         if box is not None:
             box.repair(candidates, failed)
         fresh = candidates[failed]

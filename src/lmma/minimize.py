@@ -51,6 +51,7 @@ def minimize(
     log: Any = None,
     progress: bool = False,
     dtype: npt.DTypeLike = "float64",
+    threads: int | None = None,
     **options: Any,
 ) -> OptimizeResult:
     """Minimise a function of many variables without its gradient.
@@ -92,9 +93,10 @@ def minimize(
         Points known to be good, evaluated in the first generation.
     vectorized : bool
         Whether ``fun`` takes a whole generation, one candidate a row.
-    workers : int, callable or Executor
-        Evaluate in that many processes (-1: one a core), through a map-like callable, or through
-        anything with ``submit``.
+    workers : int, callable, Executor, cluster or Replicated
+        Evaluate in that many processes (-1: one a core), through a map-like callable, through anything with
+        ``submit``, or on a cluster: a ``dask.distributed.Client``, ``ray``, an ``MPIPoolExecutor``, an
+        address such as ``"dask://host:port"``; with :class:`lmma.cluster.Replicated` only values travel.
     timeout : float, optional
         Seconds after which an evaluation is given up and counts as failed.
     quorum : float
@@ -117,6 +119,9 @@ def minimize(
         Show a line of progress on standard error.
     dtype : {"float64", "float32"}
         Precision of the candidates and the state.
+    threads : int, optional
+        Threads that draw and transform candidates; by default what the environment variable LMMA_NUM_THREADS
+        says, else one for each core. The result does not depend on it.
     **options
         Constants of the method, such as ``m`` for ``"lm-ma-es"``.
 
@@ -142,7 +147,8 @@ def minimize(
         fun, x0, sigma0, args=args, method=method, bounds=bounds, boundary=boundary, popsize=popsize, rng=rng,
         maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun,
         stagnation=stagnation, restarts=restarts, inject=inject, vectorized=vectorized, workers=workers,
-        timeout=timeout, quorum=quorum, on_error=on_error, dtype=dtype, options=options,
+        timeout=timeout, quorum=quorum, on_error=on_error, dtype=dtype, threads=threads,
+        options=options,
     )  # fmt: skip
     session.recorder = Recorder(1000 if history is True else history) if history else None
     saved = _checkpoint(checkpoint)

@@ -84,7 +84,7 @@ def describe_session(session: Session, stop: Stop) -> OptimizeResult:
         result["message"] += f" {len(tally.legs)} restarts were made."
     if session.recorder is not None:
         result["history"] = session.recorder.columns()
-    result["warnings"] = list(session.warnings)
+    result["warnings"] = session.warnings + session.evaluate.warnings
     return result
 
 

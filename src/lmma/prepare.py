@@ -54,6 +54,7 @@ def prepare(
     quorum: float = 1.0,
     on_error: OnError = "worst",
     dtype: npt.DTypeLike = "float64",
+    threads: int | None = None,
     options: dict[str, Any] | None = None,
 ) -> Session:
     """Return a session with all its parts, after checking what the user gave; see :func:`lmma.minimize`."""
@@ -73,13 +74,17 @@ def prepare(
     box = make_box(bounds, start, boundary=boundary, dtype=dtype)
     step = sigma0 if sigma0 is not None else warm_sigma or default_sigma0(start, box)
 
+    team = {} if threads is None else {"threads": threads}  # users' own strategies need not know of it
+
     def make(x: Any, sigma: Any, size: int | None, key: Key | None) -> Strategy:
         es = cls(
             x, sigma, popsize=size, rng=rng if key is None else 0, dtype=dtype, tolx=tolx, tolfun=tolfun,
-            **options,
+            **team, **options,
         )  # fmt: skip
         if key is not None:
             es._take_key(key)
+        if box is not None:
+            es.max_sigma = max(es.sigma, box.largest_sigma(es.scale))
         return es
 
     first = make(start if box is None else box.outside(start), step, popsize, None)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from lmma.attack import RecordStore, campaign, compile_forest
-from lmma.attack.records import fingerprint
+from lmma.attack.records import KIND, Record, fingerprint, record_fault
+from lmma.store import Store
 
 SETTINGS = {"sigma0": 0.2, "budget": 200, "high": 16.0}
 
@@ -141,7 +142,7 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_killed_and_resumed_equals_unbroken(reference, compiled, digits, tmp_path, threads):
-    path, settings = tmp_path / "records.sqlite", {"seed": 0}
+    path, settings = tmp_path / "s.sqlite", {"seed": 0}
     seen = []
 
     def kill(record):
@@ -149,12 +150,15 @@ def test_killed_and_resumed_equals_unbroken(reference, compiled, digits, tmp_pat
         if len(seen) == 20:
             raise Killed
 
-    with RecordStore(path, settings) as store, pytest.raises(Killed):
-        attack(compiled, digits, range(60), store=store, observer=kill, lockstep=5, threads=threads)
+    with Store(path) as store:
+        kept = RecordStore(store, settings)
+        with pytest.raises(Killed):
+            attack(compiled, digits, range(60), store=kept, observer=kill, lockstep=5, threads=threads)
     again = []
-    with RecordStore(path, settings) as store:
+    with Store(path, record_fault) as store:
+        kept = RecordStore(store, settings)
         resumed = attack(
-            compiled, digits, range(60), store=store, observer=lambda r: again.append(r.image), lockstep=9
+            compiled, digits, range(60), store=kept, observer=lambda r: again.append(r.image), lockstep=9
         )
     assert len(again) < len(reference.records)
     assert not set(again) & set(seen)
@@ -163,19 +167,39 @@ def test_killed_and_resumed_equals_unbroken(reference, compiled, digits, tmp_pat
 
 
 def test_records_of_other_settings_are_not_picked_up(compiled, digits, tmp_path):
-    path = tmp_path / "records.sqlite"
-    with RecordStore(path, {"seed": 0}) as store:
-        attack(compiled, digits, range(5), store=store)
-    with RecordStore(path, {"seed": 1}) as store:
-        assert store.records() == []
-        assert not store.done(0)
+    with Store(tmp_path / "s.sqlite") as store:
+        made = attack(compiled, digits, range(5), store=RecordStore(store, {"seed": 0})).column("image")
+        assert RecordStore(store, {"seed": 0}).done(range(7)) == set(made) != set()
+        other = RecordStore(store, {"seed": 1})
+        assert other.records(range(5)) == []
+        assert other.done(range(5)) == set()
 
 
-def test_a_damaged_store_is_named(tmp_path):
-    path = tmp_path / "records.sqlite"
-    path.write_bytes(b"no database" * 1000)
-    with pytest.raises(ValueError, match=r"records\.sqlite cannot be used"):
-        RecordStore(path, {})
+def test_records_survive_the_way_through_the_store(reference, tmp_path):
+    with Store(tmp_path / "s.sqlite", record_fault) as store:
+        RecordStore(store, {}).put(reference.records)
+        back = RecordStore(store, {}).records([r.image for r in reference.records])
+    for a, b in zip(reference.records, back, strict=True):
+        same(a, b)
+        assert a.seconds == b.seconds > 0
+        assert a.adversarial.dtype == b.adversarial.dtype
+
+
+def test_a_record_that_is_not_its_own_is_set_aside(reference, tmp_path):
+    mine, other = reference.records[:2]
+    with Store(tmp_path / "s.sqlite", record_fault) as store:
+        kept = RecordStore(store, {})
+        kept.put([mine])
+        content = store.records(KIND)[0]
+        store.put("foreign", KIND, content)
+        store.put(kept._key(other.image), KIND, content | {"spec": {"image": other.image}})
+        store.put(kept._key(58), KIND, {"spec": {"image": 58}, "kind": KIND})
+        assert [r.image for r in kept.records([mine.image, other.image, 58])] == [mine.image]
+        assert len(store.records(KIND)) == 1
+        assert {reason for _, reason in store.set_aside()} == {
+            "its key does not belong to its spec", "it is not the record of an attack"
+        }  # fmt: skip
+    assert Record.from_json(content).image == mine.image
 
 
 def test_fingerprints_tell_content_and_type_apart():

@@ -11,10 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lmma.attack import campaign, compile_forest, train_forest
+from lmma.attack import campaign, compile_forest, load_mnist, train_forest
+from lmma.attack.data import write_idx
+from lmma.attack.publish import publish
+from lmma.attack.records import fingerprint
 from lmma.attack.session import Settings, run_attack
 from lmma.attack.summary import confirmed, pair, success_within, summarise, wilson
 from lmma.cli import main
+from lmma.experiments.attacks import PROTOCOL
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 SMALL = ["--trees", "20", "--images", "12", "--budget", "160", "--quiet"]
@@ -105,6 +109,39 @@ def test_the_demo_writes_everything_it_promises(tmp_path, capsys):
     page = (out / "index.html").read_text()
     assert page.count("data:image/png;base64,") == 3
     assert "http" not in page  # self-contained
+    assert not (out / "ledger.md").exists()  # the paper attacked MNIST
+
+
+@pytest.fixture
+def small_mnist(digits, tmp_path):
+    """Return a folder with files named as those of MNIST; the digits in them are smaller and fewer."""
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for part, X, y in (("train", digits.X_train, digits.y_train), ("t10k", digits.X_test, digits.y_test)):
+        write_idx(folder / f"{part}-images-idx3-ubyte", 15 * X.reshape(-1, 8, 8))
+        write_idx(folder / f"{part}-labels-idx1-ubyte", y.astype(np.uint8))
+    return folder
+
+
+def test_attacks_on_mnist_are_judged_by_the_ledger(small_mnist, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["attack", *SMALL, "--data", str(small_mnist), "--trees", "5", "--no-figures", "--out", "a"]
+    assert main(words) == 0
+    assert "Section 4.2 of the paper: 10 claims: 0 hold, 0 fail, 10 lack data" in capsys.readouterr().out
+    data = load_mnist(small_mnist)
+    taken_for_mnist = {"digest": fingerprint(data.X_test, data.y_test), "trees": 5, "budget": 160}
+    for name, value in taken_for_mnist.items():
+        monkeypatch.setitem(PROTOCOL, name, value)
+    assert main(words) == 0
+    assert "10 claims: 0 hold, 1 fail, 9 lack data" in capsys.readouterr().out
+    assert "| forest | A random forest of 1000 trees" in Path("a/ledger.md").read_text()
+    assert 'class="verdict fails"' in Path("a/index.html").read_text()
+    reproduce = ["reproduce", "figS1", "--dims", "10", "--report-only", "--methods", "lm-ma-es"]
+    assert main([*reproduce, "--preset", "smoke", "--out", "r", "--attacks", "a"]) == 0
+    judged = Path("r/ledger.csv").read_text()
+    assert next(line for line in judged.splitlines() if line.startswith("forest,")).endswith(",fails")
+    assert main([*reproduce, "--attacks", "nowhere"]) == 2
+    assert "there is no store.sqlite in nowhere" in capsys.readouterr().err
 
 
 def test_a_saved_model_is_used_again(tmp_path, capsys):
@@ -122,19 +159,16 @@ def test_a_saved_model_is_used_again(tmp_path, capsys):
 
 def test_more_images_extend_what_is_there(tmp_path, digits):
     settings = {"trees": 15, "budget": 64}
-    few = run_attack(Settings(images=4, **settings), tmp_path, figures=False)
+    few = run_attack(Settings(images=4, **settings), tmp_path)
     counted = []
-    more = run_attack(
-        Settings(images=9, **settings), tmp_path, lambda what, *_: counted.append(what), figures=False
-    )
+    more = run_attack(Settings(images=9, **settings), tmp_path, lambda what, *_: counted.append(what))
     assert (few.attacked, more.attacked) == (4, 9)
     assert counted.count("lm-ma-es") == 1 + 5  # what was there, and five new ones
 
 
 def test_targeted_sessions_leave_the_wanted_class_out(tmp_path):
-    outcome = run_attack(
-        Settings(images=None, target=3, trees=10, budget=16, threads=2), tmp_path, figures=False
-    )
+    outcome = run_attack(Settings(images=None, target=3, trees=10, budget=16, threads=2), tmp_path)
+    publish(outcome, tmp_path, figures=False)
     with (tmp_path / "lm-ma-es.csv").open(newline="") as file:
         labels = [row["label"] for row in csv.DictReader(file)]
     assert len(labels) == outcome.attacked > 400
@@ -152,10 +186,10 @@ def test_killed_half_way_and_resumed_gives_the_same_table(tmp_path):
     done = 0
     while done == 0 and broken.poll() is None:
         time.sleep(0.02)
-        if (tmp_path / "a" / "records.sqlite").exists():
+        if (tmp_path / "a" / "store.sqlite").exists():
             try:
-                db = sqlite3.connect(tmp_path / "a" / "records.sqlite")
-                done = db.execute("select count(*) from records").fetchone()[0]
+                db = sqlite3.connect(tmp_path / "a" / "store.sqlite")
+                done = db.execute("select count(*) from records where kind = 'attack'").fetchone()[0]
                 db.close()
             except sqlite3.OperationalError:
                 done = 0
@@ -177,7 +211,10 @@ def test_killed_half_way_and_resumed_gives_the_same_table(tmp_path):
         (["--method", "lmma"], "unknown method"),
         (["--images", "0"], "at least 1"),
         (["--images", "many"], "expected a number"),
-        (["--target-class", "11"], "columns 0 to 9"),
+        (["--target-class", "11"], "none of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"),
+        (["--model", "nowhere/forest.npz"], "the folder nowhere is missing"),
+        (["--data", "here", "--download"], "leave out --data"),
+        (["--seed", "-1"], "not negative"),
         (["--sigma0", "-1"], "positive"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lmma.experiments.attacks import PROTOCOL
 from lmma.experiments.spec import Run
 
 
@@ -67,3 +68,35 @@ def invariance(method: str, change: str, difference: float) -> dict[str, Any]:
         "machine": {"processor": "any", "cores": 2},
         "difference": difference,
     }
+
+
+def attacks(
+    method: str,
+    successes: int,
+    *,
+    images: int = 1000,
+    distance: float = 40.0,
+    pixels: float = 5.0,
+    seconds: float = 0.04,
+    **changed: Any,
+) -> list[dict[str, Any]]:
+    """Return attacks on images 0, 1, 2, ..., of which the first ones succeed."""
+    return [
+        {
+            "kind": "attack",
+            "spec": PROTOCOL | {"model": "m", "seed": 0, "method": method, "image": image} | changed,
+            "success": image < successes,
+            "start": image / images,
+            "value": -1 / distance if image < successes else 0.1 + distance / 1000,
+            "l2": distance if image < successes else 0.0,
+            "linf": pixels if image < successes else 0.0,
+            "seconds": seconds,
+        }
+        for image in range(images)
+    ]
+
+
+def forest(accuracy: float) -> dict[str, Any]:
+    """Return what is known of the forest that :func:`attacks` attack."""
+    spec = {"data": "mnist", "digest": PROTOCOL["digest"], "model": "m", "trees": 1000}
+    return {"kind": "forest", "spec": spec, "accuracy": accuracy, "images": 10_000}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_up import invariance, measured, run_record
+from made_up import attacks, forest, invariance, measured, run_record
 
 from lmma.experiments.claims import CLAIMS, as_markdown, judge, summary
 
@@ -48,6 +48,8 @@ def growing(problem: str, power: float) -> dict[tuple[str, int], float | None]:
 
 
 ARCHIVE_STUCK = runs("lm-ma-es-archive", plain(1200) | {("cigar", 128): None}, spent=9000)
+
+FAR = attacks("ma-es", 6000, images=6000, distance=50)
 
 # claim -> (records under which it holds, records under which it fails)
 CASES: dict[str, tuple[Records, Records]] = {
@@ -126,6 +128,22 @@ CASES: dict[str, tuple[Records, Records]] = {
         runs("lm-ma-es", plain(1000)) + runs("lm-ma-es-archive", plain(1200)),
         runs("lm-ma-es", plain(1000)) + ARCHIVE_STUCK,
     ),
+    "forest": ([*attacks("lm-ma-es", 1, images=1), forest(0.972)],
+               [*attacks("lm-ma-es", 1, images=1), forest(0.965)]),
+    "fooled": (attacks("lm-ma-es", 660), attacks("lm-ma-es", 700)),
+    "fooled-ma": (attacks("ma-es", 610), attacks("ma-es", 590)),
+    "fools-more": (attacks("lm-ma-es", 660) + attacks("ma-es", 640),
+                   attacks("lm-ma-es", 640) + attacks("ma-es", 660)),
+    "lower": (attacks("lm-ma-es", 660, distance=40) + attacks("ma-es", 660, distance=45),
+              attacks("lm-ma-es", 660, distance=40) + attacks("ma-es", 660, distance=40)),
+    "slightly-faster": (attacks("lm-ma-es", 6000, images=6000) + FAR,
+                        attacks("lm-ma-es", 5000, images=6000) + FAR),
+    "time-of-attack": (attacks("lm-ma-es", 660) + attacks("ma-es", 660, seconds=0.14),
+                       attacks("lm-ma-es", 660) + attacks("ma-es", 660, seconds=0.06)),
+    "hours": (attacks("lm-ma-es", 660, seconds=0.7), attacks("lm-ma-es", 660, seconds=0.8)),
+    "control": (attacks("ma-es", 660) + attacks("csa-es", 645),
+                attacks("ma-es", 660) + attacks("csa-es", 600)),
+    "indistinguishable": (attacks("lm-ma-es", 660, pixels=11), attacks("lm-ma-es", 660, pixels=17)),
 }  # fmt: skip
 
 
@@ -186,6 +204,43 @@ def test_powers_too_close_to_tell_apart_decide_nothing():
 
     assert verdict(both(128, 256), "scaling-cigar") == "not enough data"
     assert verdict(both(128, 512), "scaling-cigar") == "fails"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"digest": "of other data"},
+        {"trees": 10},
+        {"sigma0": 3.0},
+        {"clip": True},
+        {"target": 3},
+        {"budget": 500},
+    ],
+)
+def test_attacks_under_another_protocol_decide_nothing(changed):
+    assert verdict(attacks("lm-ma-es", 660, **changed), "fooled") == "not enough data"
+
+
+def test_attacks_on_few_images_decide_nothing():
+    assert verdict(attacks("lm-ma-es", 600, images=900), "fooled") == "not enough data"
+
+
+def test_attacks_on_two_forests_are_not_mixed():
+    records = attacks("lm-ma-es", 660) + attacks("ma-es", 630, model="other")
+    assert verdict(records, "fools-more") == "not enough data"
+    assert verdict(records, "fooled") == "holds"
+    # the forest that was attacked more often counts
+    assert verdict([*attacks("lm-ma-es", 100, model="other"), *records], "fooled") == "fails"
+
+
+def test_a_lead_within_chance_decides_nothing():
+    assert verdict(attacks("lm-ma-es", 642) + attacks("ma-es", 640), "fools-more") == "not enough data"
+
+
+def test_one_section_can_be_judged_alone():
+    rows = judge(CASES["fooled"][0], where="section 4.2")
+    assert {row.claim.id for row in rows if row.finding.verdict == "holds"} >= {"fooled", "hours"}
+    assert len(rows) == 10
 
 
 def test_the_ledger_reads_as_a_table_with_its_rules():

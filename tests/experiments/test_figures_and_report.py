@@ -17,7 +17,7 @@ from lmma.experiments.files import OutputError, as_csv, write, write_text
 from lmma.experiments.paper import PRESETS, SIX, preset
 from lmma.experiments.spec import Run, refuse_what_is_unknown
 from lmma.plotting.data import FigureData, Panel, Series
-from lmma.report import Chart, Commands, Prose, Table, as_html, as_markdown
+from lmma.report import Chart, Commands, Picture, Prose, Table, as_html, as_markdown
 from lmma.report.charts import chart, plotly_script
 
 COUNTS = {1: 900, 2: 1000, 3: 1300}
@@ -206,6 +206,17 @@ def test_one_legend_entry_toggles_a_label_in_every_panel():
     assert {trace["legendgroup"] for trace in drawn["data"]} == {"first </script>"}
     assert drawn["layout"]["yaxis2"]["type"] == "log"
     json.dumps(drawn, allow_nan=False)
+
+
+def test_pictures_are_inside_the_page_and_beside_the_markdown():
+    picture = Picture("A <picture>", b"\x89PNG", "p.png", "what it shows")
+    page = as_html("T", "lead", [picture])
+    assert 'src="data:image/png;base64,iVBORw=="' in page
+    assert "what it shows" in page
+    assert "<picture>" not in page
+    text = as_markdown("T", "lead", [picture])
+    assert "![A <picture>](p.png)" in text
+    assert "what it shows" in text
 
 
 def test_markdown_shows_verdicts_and_escapes_bars():

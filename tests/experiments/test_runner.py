@@ -18,7 +18,7 @@ from lmma.experiments.display import Display, InFlight
 from lmma.experiments.perform import timeless
 from lmma.experiments.runner import Runner
 from lmma.experiments.spec import Grid, Invariance, Memory, Run, record_fault
-from lmma.experiments.store import Store
+from lmma.store import Store
 
 SOURCE = Path(__file__).parents[2] / "src"
 STRATEGIES = '''
@@ -120,7 +120,7 @@ MAIN = """
 import sys
 from lmma.experiments.runner import Runner
 from lmma.experiments.spec import Grid, record_fault
-from lmma.experiments.store import Store
+from lmma.store import Store
 from lmma.experiments.cost import Clock
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,9 +147,8 @@ def campaign(
             except BaseException:
                 results.cancelled.set()  # the other lanes leave after their generation
                 raise
-    records = store.records() if store is not None else results.records
-    wanted = set(plan.images)
-    return Campaign(sorted((r for r in records if r.image in wanted), key=lambda r: r.image), skipped)
+    records = store.records(plan.images) if store is not None else results.records
+    return Campaign(sorted(records, key=lambda r: r.image), skipped)
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,7 @@ class _Plan:
         """Return the images to attack, and the numbers of those that need no attack."""
         todo: list[_Start] = []
         skipped: list[int] = []
+        done = set() if store is None else store.done(self.images)
         for first in range(0, len(self.X), 4096):
             part = slice(first, first + 4096)
             x0 = self.X[part].astype(np.float64)
@@ -221,7 +222,7 @@ class _Plan:
             for k, image in enumerate(self.images[part]):
                 if success[k]:
                     skipped.append(image)
-                elif store is None or not store.done(image):
+                elif image not in done:
                     truth = int(self.y[first + k])
                     todo.append(_Start(image, x0[k].copy(), int(label[k]), truth, float(margin[k])))
         return todo, skipped
@@ -241,14 +242,15 @@ class _Results:
         self.lock = threading.Lock()
         self.cancelled = threading.Event()
 
-    def put(self, record: Record) -> None:
+    def put(self, records: Sequence[Record]) -> None:
         if self.store is not None:
-            self.store.put(record)
+            self.store.put(records)
         with self.lock:
             if self.store is None:
-                self.records.append(record)
+                self.records += records
             if self.observer is not None:
-                self.observer(record)
+                for record in records:
+                    self.observer(record)
 
 
 class _Run:
@@ -263,6 +265,7 @@ class _Run:
         self.best_x = start.x0
         self.found = start.truth
         self.first_success = 0
+        self.seconds = 0.0
         self.curve = np.empty(plan.generations + 1)
         self.curve[0] = start.value
 
@@ -294,6 +297,7 @@ class _Run:
             first_success=self.first_success,
             curve=self.curve[: self.es.generation + 1].copy(),
             adversarial=self.best_x.astype(np.uint8 if whole_bytes else np.float32),
+            seconds=self.seconds,
         )
 
 
@@ -311,10 +315,23 @@ class _Lane:
     def run(self) -> None:
         """Work until the queue is empty and all attacks in hand are over."""
         while not self.results.cancelled.is_set():
+            start = time.thread_time()
             self._refill()
             if not self.runs:
                 return
             self._generation()
+            share = (time.thread_time() - start) / len(self.runs)
+            for run in self.runs:
+                run.seconds += share
+            over = [self._over(run) for run in self.runs]
+            if any(over):
+                finished = [run for run, yes in zip(self.runs, over, strict=True) if yes]
+                self.results.put([run.record(self.whole_bytes) for run in finished])
+                self.runs = [run for run, yes in zip(self.runs, over, strict=True) if not yes]
+
+    def _over(self, run: _Run) -> bool:
+        succeeded = self.plan.stop_at_success and run.best < 0
+        return succeeded or run.es.generation >= self.plan.generations or "numerical" in run.es.stop()
 
     def _refill(self) -> None:
         while len(self.runs) < self.slots:
@@ -349,12 +366,5 @@ class _Lane:
             l2[hits] = distances(rows[hits], originals[hits // plan.popsize])[0]
         values = objective_values(margin, success, l2).reshape(len(runs), -1)
         found = p.argmax(axis=1).reshape(len(runs), -1)
-        going = []
         for k, run in enumerate(runs):
             run.tell(seen[k], values[k], found[k])
-            over = run.es.generation >= plan.generations or (plan.stop_at_success and run.best < 0)
-            if over or "numerical" in run.es.stop():
-                self.results.put(run.record(self.whole_bytes))
-            else:
-                going.append(run)
-        self.runs = going

@@ -66,7 +66,9 @@ class Forest:
             return "a leaf names a class that does not exist"
         # every node but a root is somebody's child exactly once
         children = np.concatenate([np.flatnonzero(inner) + 1, child, roots[:-1]])
-        if len(children) != len(inner) or len(np.unique(children)) != len(inner):
+        named = np.zeros(len(inner) + 1, dtype=bool)  # one more: the last node may claim a child
+        named[children] = True
+        if len(children) != len(inner) or not named[:-1].all():
             return "children do not follow their parents"
         return ""
 

@@ -90,7 +90,9 @@ def load_forest(
     except KeyError as error:
         raise ValueError(f"{path} is not a forest saved by lmma: {error.args[0]}") from None
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
-        raise ValueError(f"{path} is damaged or not a forest saved by lmma: {error}") from None
+        # of anything that is no archive NumPy says that it holds pickled data
+        reason = "no archive of arrays" if "pickle" in str(error) else error
+        raise ValueError(f"{path} is damaged or not a forest saved by lmma: {reason}") from None
     try:
         flat = _checked(header, arrays)
         return CompiledForest(flat, engine=engine), dict(header.get("notes", {}))

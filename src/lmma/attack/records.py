@@ -1,26 +1,28 @@
-"""What is known of each attacked image afterwards, and a durable place to keep it.
+"""What is known of each attacked image afterwards, and how it is kept.
 
-A store is any object with ``done(image) -> bool``, ``put(record)`` and ``records()``; `RecordStore`
-keeps records in one SQLite file, each committed before `put` returns, so that a killed campaign loses
-only the images it was working on.
+`RecordStore` keeps the records of one campaign in the project's durable store, the one in which
+``lmma reproduce`` keeps its runs: a killed campaign loses only the images it was working on.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-import os
-import sqlite3
 import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Record", "RecordStore", "Store", "fingerprint"]
+from lmma.store import Store as Database
+from lmma.store import key_of
+
+__all__ = ["KIND", "Record", "RecordStore", "Store", "fingerprint", "record_fault"]
+
+KIND = "attack"  # of these records in a store that holds other kinds as well
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,8 @@ class Record:
         Lowest objective so far: at the start and after each generation.
     adversarial : (n,) float32 or uint8
         The closest adversarial met, as the classifier saw it; the best candidate without success.
+    seconds : float
+        Processor time: an equal share of what each generation took for all images in hand.
     """
 
     image: int
@@ -59,24 +63,44 @@ class Record:
     first_success: int
     curve: NDArray[np.float64]
     adversarial: NDArray[Any]
+    seconds: float = 0.0
 
     def numbers(self) -> dict[str, Any]:
-        """Return all fields but the arrays, ready for JSON."""
-        arrays = ("curve", "adversarial")
-        return {name: value for name, value in self.__dict__.items() if name not in arrays}
+        """Return all that is equal whenever the attack is made again, but the arrays."""
+        others = ("curve", "adversarial", "seconds")
+        return {name: value for name, value in self.__dict__.items() if name not in others}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as what JSON can hold; the image is its bytes in base 64."""
+        image = self.adversarial.astype(self.adversarial.dtype.newbyteorder("<"))
+        return self.numbers() | {
+            "seconds": self.seconds,
+            "curve": self.curve.tolist(),
+            "adversarial": [image.dtype.str, base64.b64encode(image.tobytes()).decode()],
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Record:
+        """Return the record that `as_json` wrote, whatever else there is in `content`."""
+        kind, code = content["adversarial"]
+        arrays = {
+            "curve": np.array(content["curve"], dtype=np.float64),
+            "adversarial": np.frombuffer(base64.b64decode(code), np.dtype(kind)),
+        }
+        return cls(**{name: content[name] for name in cls.__dataclass_fields__} | arrays)
 
 
 class Store(Protocol):
-    """Where a campaign puts its records and asks which images it may skip."""
+    """Where a campaign puts its records and asks which images it may skip; used by several threads."""
 
-    def done(self, image: int) -> bool:
-        """Return whether the record of `image` is there."""
+    def done(self, images: Sequence[int]) -> set[int]:
+        """Return which of `images` have a record."""
 
-    def put(self, record: Record) -> None:
-        """Keep a record; it is durable afterwards. May be called from several threads."""
+    def put(self, records: Iterable[Record]) -> None:
+        """Keep records; they are durable afterwards."""
 
-    def records(self) -> list[Record]:
-        """Return all records kept, by image."""
+    def records(self, images: Sequence[int]) -> list[Record]:
+        """Return the records there are of `images`, by image."""
 
 
 def fingerprint(*parts: Any) -> str:
@@ -93,81 +117,57 @@ def fingerprint(*parts: Any) -> str:
 
 
 class RecordStore:
-    """Records of one campaign in a SQLite file that several campaigns may share.
+    """Records of one campaign in a store that all campaigns and experiments may share.
 
     Parameters
     ----------
-    path : path
-        The file; made if it does not exist.
+    store : lmma.store.Store
+        Open; it is not closed here.
     settings : dict
-        All that the records depend on (method, seed, step size, model, data ...). Only records of
-        equal settings are seen, so that a changed campaign never picks up stale results.
+        All that the records depend on (method, seed, step size, model, data ...), as JSON can hold it.
+        Only records of equal settings are seen, so that a changed campaign never picks up stale results.
     """
 
-    def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
-        self.path = Path(path)
-        self.settings = settings
-        self.key = fingerprint(settings)
+    def __init__(self, store: Database, settings: Mapping[str, Any]) -> None:
+        self.store, self.settings = store, dict(settings)
         self._lock = threading.Lock()
-        try:
-            self._db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute("CREATE TABLE IF NOT EXISTS campaigns (key TEXT PRIMARY KEY, settings TEXT)")
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS records (key TEXT, image INTEGER, numbers TEXT, curve BLOB,"
-                " kind TEXT, adversarial BLOB, PRIMARY KEY (key, image)) WITHOUT ROWID"
-            )
-            self._db.execute(
-                "INSERT OR IGNORE INTO campaigns VALUES (?, ?)", (self.key, json.dumps(settings))
-            )
-            rows = self._db.execute("SELECT image FROM records WHERE key = ?", (self.key,))
-            self._done = {int(image) for (image,) in rows}
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path} cannot be used as a store of records: {error}") from None
 
-    def done(self, image: int) -> bool:
-        """Return whether the record of `image` is there."""
-        return image in self._done
-
-    def put(self, record: Record) -> None:
-        """Keep a record; it is durable afterwards."""
-        row = (
-            self.key,
-            record.image,
-            json.dumps(record.numbers()),
-            record.curve.astype("<f8").tobytes(),
-            record.adversarial.dtype.newbyteorder("<").str,
-            record.adversarial.tobytes(),
-        )
+    def done(self, images: Sequence[int]) -> set[int]:
+        """Return which of `images` have a record."""
+        keys = {self._key(image): image for image in images}
         with self._lock:
-            self._db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", row)
-            self._done.add(record.image)
+            return {keys[key] for key in self.store.done(list(keys))}
 
-    def records(self) -> list[Record]:
-        """Return all records kept, by image."""
+    def put(self, records: Iterable[Record]) -> None:
+        """Keep records; they are durable afterwards."""
+        contents = {
+            self._key(record.image): {"kind": KIND, "spec": self._spec(record.image)} | record.as_json()
+            for record in records
+        }
         with self._lock:
-            rows = self._db.execute(
-                "SELECT numbers, curve, kind, adversarial FROM records WHERE key = ? ORDER BY image",
-                (self.key,),
-            ).fetchall()
-        return [
-            Record(
-                **json.loads(numbers),
-                curve=np.frombuffer(curve, "<f8"),
-                adversarial=np.frombuffer(adversarial, np.dtype(kind)),
-            )
-            for numbers, curve, kind, adversarial in rows
-        ]
+            self.store.put_all(KIND, contents)
 
-    def close(self) -> None:
-        """Close the file; everything put is in it."""
-        self._db.close()
+    def records(self, images: Sequence[int]) -> list[Record]:
+        """Return the records there are of `images`, by image."""
+        with self._lock:
+            found = self.store.get([self._key(image) for image in images])
+        return sorted(map(Record.from_json, found.values()), key=lambda record: record.image)
 
-    def __enter__(self) -> RecordStore:
-        return self
+    def _spec(self, image: int) -> dict[str, Any]:
+        return self.settings | {"image": int(image)}
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _key(self, image: int) -> str:
+        return key_of(KIND, self._spec(image))
+
+
+def record_fault(key: str, kind: str, content: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a record of an attack, or None: the check of `lmma.store.Store`."""
+    if kind != KIND:
+        return None  # others judge their own
+    try:
+        spec, image = content["spec"], Record.from_json(content).image
+    except (KeyError, TypeError, ValueError):
+        return "it is not the record of an attack"
+    if not isinstance(spec, dict) or key_of(kind, spec) != key or spec.get("image") != image:
+        return "its key does not belong to its spec"
+    return None

@@ -1,28 +1,29 @@
-"""The whole attack as one piece of work: data, forest, campaigns, figures, table and page.
+"""The whole attack as one piece of work: data, forest, campaigns, numbers.
 
-This is what ``lmma attack`` runs. Everything lands in one folder; run again with the same settings, it
-goes on where it was interrupted.
+This is what ``lmma attack`` runs. Records land in one folder; run again with the same settings, it goes on
+where it was interrupted.
 """
 
 from __future__ import annotations
 
-import csv
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import page
+from lmma.store import FILE, Store, key_of
+
 from .campaign import campaign
 from .data import Dataset, load_digits, load_mnist
 from .forest import CompiledForest, compile_forest
 from .model_file import load_forest, save_forest
-from .records import Record, RecordStore, fingerprint
+from .records import Record, RecordStore, fingerprint, record_fault
 from .summary import Pairing, Summary, confirmed, pair, summarise
 from .training import train_forest
 
@@ -72,7 +73,7 @@ class Settings:
 class Outcome:
     """What came of it: one entry a method, in the order asked for."""
 
-    data: str
+    dataset: Dataset
     trees: int
     accuracy: float
     attacked: int
@@ -81,30 +82,51 @@ class Outcome:
     confirmed: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     pairings: dict[str, Pairing] = field(default_factory=dict)
-    files: list[Path] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)  # what was wrong with records of earlier runs
+    campaigns: dict[str, list[Record]] = field(default_factory=dict)
+
+    def numbers(self) -> dict[str, Any]:
+        """Return all but images and records, ready for JSON."""
+        bare = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("dataset", "campaigns")}
+        for name in ("summaries", "pairings"):
+            bare[name] = {method: _finite(asdict(entry)) for method, entry in bare[name].items()}
+        return {"data": self.dataset.name} | bare
 
 
-def run_attack(
-    settings: Settings, out: str | os.PathLike[str], report: Report | None = None, *, figures: bool = True
-) -> Outcome:
-    """Carry out `settings`, write everything to the folder `out` and return the numbers.
+def _finite(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return `entry` with null, as JSON has it, for medians of nothing."""
+    return {name: None if math.isnan(value) else value for name, value in entry.items()}
+
+
+def run_attack(settings: Settings, out: str | os.PathLike[str], report: Report | None = None) -> Outcome:
+    """Carry out `settings`, keep every record in the folder `out` and return what came of it.
 
     Parameters
     ----------
     settings : Settings
     out : path
-        Folder for records, figures, table and page; made if it does not exist.
+        Folder of the store; made if it does not exist.
     report : callable, optional
         Called with (what is going on, done, of how many, a word more).
-    figures : bool
-        Whether to draw; needs matplotlib.
     """
     report = report or (lambda *_: None)
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
     data = load_digits() if settings.data is None and not settings.download else load_mnist(
         settings.data, download=settings.download
     )  # fmt: skip
+    with Store(Path(out) / FILE, record_fault) as store:  # before training: it may be impossible
+        outcome = _attack(settings, data, store, report)
+        outcome.words = store.words
+    reference = settings.methods[0]
+    for method in settings.methods[1:]:
+        outcome.pairings[method] = pair(outcome.campaigns[reference], outcome.campaigns[method])
+    return outcome
+
+
+def _attack(settings: Settings, data: Dataset, store: Store, report: Report) -> Outcome:
+    """Train or load the forest, and attack it with each method."""
+    labels = np.unique(data.y_test)
+    if settings.target is not None and settings.target not in labels:
+        raise ValueError(f"target class {settings.target} is none of {', '.join(map(str, labels))}")
     small = data.name == "digits"
     sigma0 = settings.sigma0 if settings.sigma0 is not None else (0.2 if small else 1.0)
     trees = settings.trees if settings.trees is not None else (200 if small else 1000)
@@ -112,33 +134,30 @@ def run_attack(
     columns = np.searchsorted(forest.classes_, data.y_test)
     right = forest.classes_[forest.predict_proba(data.X_test, threads=settings.threads).argmax(axis=1)]
     accuracy = float(np.mean(right == data.y_test))
-    chosen = _chosen(np.flatnonzero(right == data.y_test), columns, settings)
-    outcome = Outcome(data.name, forest.n_trees, accuracy, len(chosen), by)
+    target = None if settings.target is None else int(np.searchsorted(forest.classes_, settings.target))
+    chosen = _chosen(np.flatnonzero(right == data.y_test), columns, target, settings)
+    outcome = Outcome(data, forest.n_trees, accuracy, len(chosen), by)
+    # all that decides the outcome for one image, beside its number
     basis = {
-        "data": fingerprint(data.X_test, data.y_test),
+        "data": data.name, "digest": fingerprint(data.X_test, data.y_test), "trees": forest.n_trees,
         "model": fingerprint(forest.flat.words, forest.flat.roots, forest.flat.values),
-        "sigma0": sigma0, "budget": settings.budget, "clip": settings.clip, "round": settings.round,
+        "sigma0": float(sigma0), "budget": settings.budget, "clip": settings.clip, "round": settings.round,
         "target": settings.target, "seed": settings.seed,
     }  # fmt: skip
-    all_records: dict[str, list[Record]] = {}
+    _keep_forest(store, basis, outcome)
     for method in settings.methods:
         start = time.perf_counter()
-        with RecordStore(out / "records.sqlite", basis | {"method": method}) as store:
-            tally = _Tally(method, len(chosen), store, chosen, report)
-            records = campaign(
-                forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
-                method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
-                target=settings.target, clip=settings.clip, round=settings.round, high=data.high,
-                threads=settings.threads, store=store, observer=tally,
-            ).records  # fmt: skip
+        kept = RecordStore(store, basis | {"method": method})
+        records = campaign(
+            forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
+            method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
+            target=target, clip=settings.clip, round=settings.round, high=data.high,
+            threads=settings.threads, store=kept, observer=_Tally(method, kept, chosen, report),
+        ).records  # fmt: skip
         outcome.seconds[method] = time.perf_counter() - start
-        all_records[method] = records
+        outcome.campaigns[method] = records
         outcome.summaries[method] = summarise(records)
         outcome.confirmed[method] = confirmed(records, judge)
-    reference = settings.methods[0]
-    for method in settings.methods[1:]:
-        outcome.pairings[method] = pair(all_records[reference], all_records[method])
-    _write(out, outcome, all_records, data, figures)
     return outcome
 
 
@@ -147,6 +166,10 @@ def _forest(
 ) -> tuple[CompiledForest, Callable[[NDArray[Any]], Any], str]:
     """Return the forest, and the classifier (with its name) that is to confirm the adversarials."""
     path = None if settings.model is None else Path(settings.model)
+    if path is not None and not os.access(path.parent, os.W_OK if not path.exists() else os.R_OK):
+        raise ValueError(
+            f"model {path}: the folder {path.parent} is missing or cannot be written; make it first"
+        )
     if path is not None and path.exists():
         forest, _ = load_forest(path)
         if forest.n_features_in_ != data.X_test.shape[1] or not np.isin(data.y_test, forest.classes_).all():
@@ -166,10 +189,12 @@ def _forest(
     return forest, model.predict_proba, "scikit-learn"
 
 
-def _chosen(correct: NDArray[np.intp], columns: NDArray[np.intp], settings: Settings) -> NDArray[np.intp]:
+def _chosen(
+    correct: NDArray[np.intp], columns: NDArray[np.intp], target: int | None, settings: Settings
+) -> NDArray[np.intp]:
     """Return the images to attack: the first ones of a random order, so that more extend fewer."""
-    if settings.target is not None:
-        correct = correct[columns[correct] != settings.target]
+    if target is not None:
+        correct = correct[columns[correct] != target]
     if settings.images is None:
         return correct
     if settings.images < 1:
@@ -177,56 +202,25 @@ def _chosen(correct: NDArray[np.intp], columns: NDArray[np.intp], settings: Sett
     return np.sort(np.random.default_rng(settings.seed).permutation(correct)[: settings.images])
 
 
+def _keep_forest(store: Store, basis: dict[str, Any], outcome: Outcome) -> None:
+    """Keep what is known of the forest: the claims about it are judged from records, too."""
+    spec = {name: basis[name] for name in ("data", "digest", "model", "trees")}
+    content = {"kind": "forest", "spec": spec, "accuracy": outcome.accuracy,
+               "images": len(outcome.dataset.y_test)}  # fmt: skip
+    store.put(key_of("forest", spec), "forest", content)
+
+
 class _Tally:
     """Counts records as they come in, and those that were there before."""
 
-    def __init__(
-        self, method: str, total: int, store: RecordStore, chosen: NDArray[np.intp], report: Report
-    ) -> None:
-        there = [record for record in store.records() if record.image in set(chosen.tolist())]
-        self.method, self.total, self.report = method, total, report
+    def __init__(self, method: str, kept: RecordStore, chosen: NDArray[np.intp], report: Report) -> None:
+        there = kept.records(chosen.tolist())
+        self.method, self.total, self.report = method, len(chosen), report
         self.done, self.successes = len(there), sum(record.success for record in there)
         if self.done:
-            report(method, self.done, total, "images, from an earlier run")
+            report(method, self.done, self.total, "images, from an earlier run")
 
     def __call__(self, record: Record) -> None:
         self.done += 1
         self.successes += record.success
         self.report(self.method, self.done, self.total, f"images, {self.successes / self.done:.1%} success")
-
-
-def _write(
-    out: Path, outcome: Outcome, campaigns: dict[str, list[Record]], data: Dataset, figures: bool
-) -> None:
-    for method, records in campaigns.items():
-        path = out / f"{method}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            names = list(records[0].numbers()) if records else []
-            writer.writerow(names)
-            writer.writerows([record.numbers()[name] for name in names] for record in records)
-        outcome.files.append(path)
-    pictures: list[Path] = []
-    if figures and any(campaigns.values()):
-        from lmma.plotting import attack as draw
-
-        reference = next(iter(campaigns.values()))
-        hits = sorted((r for r in reference if r.success), key=lambda r: (r.first_success, r.image))
-        if hits:  # from easy to hard, evenly
-            picked = [hits[k] for k in np.linspace(0, len(hits) - 1, min(8, len(hits))).astype(int)]
-            originals = {r.image: data.X_test[r.image] for r in picked}
-            draw.gallery(picked, originals, data.shape, out / "gallery.png", high=data.high)
-            draw.success_curves(campaigns, out / "success.png")
-            pictures += [out / "gallery.png", out / "success.png"]
-        draw.progress(campaigns, out / "progress.png")
-        pictures.append(out / "progress.png")
-    (out / "table.md").write_text(page.markdown(outcome), encoding="utf-8")
-    (out / "index.html").write_text(page.html(outcome, pictures), encoding="utf-8")
-    outcome.files += [*pictures, out / "table.md", out / "index.html"]
-
-
-def as_dict(outcome: Outcome) -> dict[str, Any]:
-    """Return the numbers of an outcome, ready for JSON."""
-    numbers = asdict(outcome)
-    numbers["files"] = [str(path) for path in outcome.files]
-    return numbers

@@ -4,4 +4,5 @@ import sys
 
 from lmma.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":  # workers of MPI import this too, under another name
+    sys.exit(main())

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from lmma.cli import arguments, status
+from lmma.cli.campaign import attack_records, sigterm_as_ctrl_c
 from lmma.cli.status import UsageError
+
+if TYPE_CHECKING:
+    from lmma.report import Table
 
 EPILOG = """\
 Without --data the 1,797 digits of 8 x 8 pixels that come with scikit-learn are attacked: no download, done
 in less than a minute. For MNIST give the folder with its four files, plain or .gz, or --download.
 
-The folder --out receives records.sqlite (every finished image; the same command goes on where it was
-interrupted), one .csv a method, gallery.png, progress.png, success.png, table.md and index.html.
+The folder --out receives store.sqlite (every finished image; the same command goes on where it was
+interrupted), one .csv a method, gallery.png, progress.png, success.png, table.md and index.html; for MNIST
+also ledger.md, in which the paper's claims are judged from all attacks in the store.
 
 exit status:
     0  done, and every adversarial confirmed
@@ -70,7 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     output = parser.add_argument_group("where and how to show it")
     add = output.add_argument
-    add("--out", metavar="DIR", default="out/attack", help="folder for all results (default: out/attack)")
+    add(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("out/attack"),
+        help="folder for all results (default: out/attack)",
+    )
     add("--threads", metavar="N", type=_threads, default=1, help="images share N threads; -1: all processors")
     add("--no-figures", action="store_true", help="draw nothing (figures need matplotlib)")
     add("--json", action="store_true", help="print the numbers as JSON, and nothing else, on standard output")
@@ -78,11 +90,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Attack, print the table, and return the exit status."""
+    """Attack, publish, print the table, and return the exit status."""
     try:
-        from lmma.attack import page, session
+        from lmma.attack import publish, session
         from lmma.strategies.registry import strategy_class
 
+        if args.data is not None and args.download:
+            raise UsageError("--download puts MNIST into the cache and takes it from there: leave out --data")
+        if args.seed < 0:
+            raise UsageError(f"--seed: choose a number that is not negative, got {args.seed}")
         methods = tuple(dict.fromkeys(name.strip() for name in args.method.split(",")))
         for name in methods:
             strategy_class(name)
@@ -93,9 +109,13 @@ def run(args: argparse.Namespace) -> int:
         )  # fmt: skip
         line = Line(None if args.quiet else sys.stderr)
         try:
-            outcome = session.run_attack(settings, args.out, line, figures=not args.no_figures)
+            with sigterm_as_ctrl_c():
+                outcome = session.run_attack(settings, args.out, line)
         finally:
             line.close()
+        ledger = _ledger(args.out) if outcome.dataset.name == "mnist" else None
+        command = shlex.join(["lmma", *args.words])
+        files = publish.publish(outcome, args.out, command, figures=not args.no_figures, ledger=ledger)
     except KeyboardInterrupt:
         print(f"lmma: interrupted; the same command goes on from {args.out}", file=sys.stderr)
         return status.INTERRUPTED
@@ -104,13 +124,25 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"attack needs {needed}, which is not installed: pip install {needed}") from None
     except (ValueError, TypeError, OSError) as error:
         raise UsageError(str(error)) from None
+    for words in outcome.words:
+        print(f"lmma: {words}", file=sys.stderr)
     if args.json:
-        print(json.dumps(session.as_dict(outcome)))
+        print(json.dumps(outcome.numbers() | {"files": [str(path) for path in files]}))
     else:
-        print(page.markdown(outcome))
-        print(f"page: {Path(args.out) / 'index.html'}")
+        print(publish.markdown(outcome))
+        if ledger is not None:
+            print(f"Section 4.2 of the paper: {ledger.lead.partition('.')[0]}; see ledger.md.")
+        print(f"page: {args.out / 'index.html'}")
     sound = all(outcome.confirmed[m] == s.successes for m, s in outcome.summaries.items())
     return status.OK if sound else status.UNSOLVED
+
+
+def _ledger(out: Path) -> Table:
+    """Judge section 4.2 of the paper from all attacks in the store."""
+    from lmma.experiments.claims import attacks, judge
+    from lmma.experiments.publish import write_ledger
+
+    return write_ledger(judge(attack_records(out), where=attacks.SECTION), out)
 
 
 class Line:

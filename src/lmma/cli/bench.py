@@ -1,4 +1,4 @@
-"""``lmma bench``, one file a benchmark."""
+"""``lmma bench``, one file a benchmark; alone it is ``lmma bench cost``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import argparse
 from importlib import import_module
 
 BENCHMARKS = {
+    "cost": "what a generation costs inside: ours, other packages' and NumPy's bare random numbers",
     "largescale": "COCO's suite bbob-largescale: the empirical distribution of runtimes of any methods",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the benchmarks with their arguments."""
-    benchmarks = parser.add_subparsers(title="benchmarks", dest="benchmark", metavar="NAME", required=True)
+    benchmarks = parser.add_subparsers(title="benchmarks", dest="benchmark", metavar="NAME")
     for name, summary in BENCHMARKS.items():
         sub = benchmarks.add_parser(
             name,
@@ -26,4 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the benchmark."""
+    if args.benchmark is None:
+        from lmma.cli import bench_cost
+
+        parser = argparse.ArgumentParser()
+        bench_cost.add_arguments(parser)
+        args = parser.parse_args([], argparse.Namespace(benchmark="cost", words=["bench", "cost"]))
     return int(import_module(f"lmma.cli.bench_{args.benchmark}").run(args))

@@ -19,8 +19,6 @@ from lmma.cli.status import INTERRUPTED, OK, UNSOLVED, UsageError
 if TYPE_CHECKING:
     from lmma.experiments.spec import Task
 
-STORE = "store.sqlite"
-
 
 def add_campaign_arguments(parser: argparse.ArgumentParser, out: str) -> None:
     """Add the arguments that say where records go and how many workers there are."""
@@ -40,10 +38,10 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
     """Do the tasks; return the exit status and, if there is something to report, all records."""
     from lmma.experiments.runner import Runner
     from lmma.experiments.spec import KINDS, record_fault
-    from lmma.experiments.store import Store, StoreError
+    from lmma.store import FILE, Store, StoreError
 
     try:
-        with Store(args.out / STORE, record_fault) as store:
+        with Store(args.out / FILE, record_fault) as store:
             try:
                 runner = Runner(tasks, store, args.workers)
             except ValueError as error:
@@ -55,7 +53,7 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
                 return OK, None
             status = OK
             if not args.report_only:
-                with _sigterm_as_ctrl_c():
+                with sigterm_as_ctrl_c():
                     outcome = runner.run()
                 if outcome.interrupted:
                     again = getattr(args, "command", "") or command_line(args.name, args)
@@ -75,6 +73,18 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
     except StoreError as error:
         print(f"lmma: {error}", file=sys.stderr)
         return UNSOLVED, None
+
+
+def attack_records(folder: Path) -> list[dict[str, Any]]:
+    """Return what the store in ``folder``, if there is one, knows of attacks."""
+    from lmma.attack.records import record_fault
+    from lmma.experiments.attacks import KINDS
+    from lmma.store import FILE, Store
+
+    if not (folder / FILE).exists():
+        return []
+    with Store(folder / FILE, record_fault) as store:
+        return [record for kind in KINDS for record in store.records(kind)]
 
 
 @contextmanager
@@ -101,6 +111,7 @@ def command_line(name: str, args: argparse.Namespace) -> str:
         "budget",
         "target",
         "sigma0",
+        "attacks",
         "workers",
         "out",
     ):
@@ -111,7 +122,7 @@ def command_line(name: str, args: argparse.Namespace) -> str:
 
 
 @contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
+def sigterm_as_ctrl_c() -> Iterator[None]:
     """Let SIGTERM end the work as Ctrl-C does: workers ended, claims given up, words said."""
     if threading.current_thread() is not threading.main_thread():
         yield

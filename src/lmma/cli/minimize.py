@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
-from lmma.cli.target import Target, find_target
+from lmma.cli.target import Target, find_target, travel_by_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +42,7 @@ examples:
   lmma minimize mymodule:loss --x0 0 --dim 1000 --max-evaluations 1e5 --save-x best.npy
   lmma minimize mymodule:loss --x0 best.npy --sigma0 0.01 --method lm-ma-es --set m=30
   lmma minimize mymodule:loss --dim 50 --bounds 0,1 --workers -1 --checkpoint run.npz --log run.jsonl
+  lmma minimize mymodule:loss --dim 1000000 --cluster dask://head:8786 --replicate --timeout 60
   lmma minimize --command './simulate --input {{file}}' --x0 1,-2,0.5 --sigma0 0.3 --json > result.json
 """
 
@@ -96,6 +97,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     safety = parser.add_argument_group("how to evaluate")
     add = safety.add_argument
     add("--workers", metavar="N", type=int, default=1, help="evaluate in N processes; -1: one a core")
+    add(
+        "--cluster", metavar="ADDRESS",
+        help="evaluate on a cluster: dask://HOST:PORT, ray://HOST:PORT, ray://auto, or mpi under mpiexec",
+    )  # fmt: skip
+    add(
+        "--replicate", action="store_true",
+        help="have the cluster's workers make their candidates themselves, so that only values travel",
+    )  # fmt: skip
     add("--timeout", metavar="SECONDS", type=arguments.positive, help="give up evaluations that take longer")
     add("--quorum", metavar="SHARE", type=arguments.positive, default=1.0,
         help="close a generation when this share has returned, such as 0.85 (default: 1)")  # fmt: skip
@@ -168,8 +177,9 @@ def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder
             popsize=args.popsize, rng=seed, maxfevals=args.max_evaluations, maxiter=args.max_generations,
             maxtime=args.max_time, ftarget=goal, tolx=args.tolx, tolfun=args.tolfun,
             vectorized=target.vectorized, dtype=args.dtype,
-            restarts=int(args.restarts) if args.restarts.isdigit() else args.restarts, workers=args.workers,
-            timeout=args.timeout, quorum=args.quorum, on_error=args.on_error, options=dict(args.constants),
+            restarts=int(args.restarts) if args.restarts.isdigit() else args.restarts,
+            workers=_workers(args, target), timeout=args.timeout, quorum=args.quorum,
+            on_error=args.on_error, options=dict(args.constants),
         )  # fmt: skip
         session.recorder = recorder = Recorder()
         resumed = False
@@ -197,6 +207,22 @@ def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder
     seconds = time.perf_counter() - begin
     first = session.strategy
     return Outcome(target.name, result, seed, first.popsize, first.sigma0, goal, seconds), recorder
+
+
+def _workers(args: argparse.Namespace, target: Target) -> Any:
+    """Return what ``workers=`` takes: a number of processes, a cluster's address, or replicas there."""
+    if args.cluster is None:
+        if args.replicate:
+            raise UsageError("--replicate is about a cluster's workers: name the cluster with --cluster")
+        return args.workers
+    if args.workers != 1:
+        raise UsageError("give --workers or --cluster, not both: a cluster knows how many workers it has")
+    travel_by_value(target.function)
+    if not args.replicate:
+        return args.cluster
+    from lmma.cluster import Replicated
+
+    return Replicated(args.cluster)
 
 
 def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 from lmma.cli import arguments
-from lmma.cli.campaign import add_campaign_arguments, carry_out, command_line, in_words
-from lmma.cli.status import UsageError
+from lmma.cli.campaign import add_campaign_arguments, attack_records, carry_out, command_line, in_words
+from lmma.cli.status import UNSOLVED, UsageError
 
 EPILOG = """\
 figures:
@@ -24,10 +26,14 @@ Finished runs are kept in OUT/store.sqlite and never done twice: interrupt with 
 workers or presets, or start a second process on the same OUT, as you like. OUT then holds figures (PNG, SVG),
 tables (CSV), the claims ledger and report.html, all made from every record in the store.
 
+Section 4.2, adversarial inputs, is run by lmma attack; its claims are judged here from the records it left in
+OUT or in the folder --attacks.
+
 examples:
   lmma reproduce --preset quick --workers 2
   lmma reproduce fig1 figS1 --preset quick --out results
   lmma reproduce --preset paper --dry-run
+  lmma reproduce --preset quick --report-only --attacks out/attack
 """
 
 
@@ -43,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--methods", metavar="NAME,NAME", help="only runs of these methods")
     parser.add_argument("--problems", metavar="NAME,NAME", help="only runs on these problems")
+    parser.add_argument(
+        "--attacks",
+        metavar="DIR",
+        type=Path,
+        help="where lmma attack put its records of MNIST, for section 4.2",
+    )
     add_campaign_arguments(parser, "lmma-reproduction")
 
 
@@ -52,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from lmma.experiments.paper import TITLES, preset
     from lmma.experiments.publish import publish
     from lmma.experiments.spec import Task, unique
+    from lmma.store import FILE
 
     try:
         experiments = preset(args.preset)
@@ -60,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     for name in args.figures:
         if name not in TITLES:
             raise UsageError(f"unknown figure {name!r}: one of {', '.join(TITLES)}")
+    if args.attacks is not None and not (args.attacks / FILE).exists():
+        raise UsageError(f"--attacks: there is no {FILE} in {args.attacks}; it is the --out of lmma attack")
     wanted = args.figures or list(TITLES)
     tasks: list[Task] = unique(task for name in wanted for task in experiments[name].tasks)
     tasks = [task for task in tasks if _chosen(task, args)]
@@ -68,8 +83,15 @@ def run(args: argparse.Namespace) -> int:
     status, records = carry_out(args, tasks)
     if records is None:
         return status
+    try:
+        attacks = [
+            record for folder in {args.out, args.attacks or args.out} for record in attack_records(folder)
+        ]
+    except OSError as error:
+        print(f"lmma: {error}", file=sys.stderr)
+        return UNSOLVED
     with in_words():
-        rows = publish(records, args.out, command_line("reproduce", args), wanted)
+        rows = publish(records, args.out, command_line("reproduce", args), wanted, attacks)
     for row in rows:
         print(f"{row.finding.verdict:<15}  {row.claim.wording} ({row.finding.measured})")
     print()

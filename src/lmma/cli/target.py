@@ -79,6 +79,18 @@ def _function(name: str, vectorized: bool) -> Target:
     return Target(name, function, vectorized)
 
 
+def travel_by_value(function: Callable[..., Any]) -> None:
+    """Have a function of the current directory reach machines that do not have its file."""
+    import os
+
+    import cloudpickle
+
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    file = os.path.abspath(getattr(module, "__file__", None) or os.sep)
+    if module is not None and os.path.dirname(file) == os.getcwd():
+        cloudpickle.register_pickle_by_value(module)
+
+
 def _program(command: str) -> Target:
     from lmma.evaluation.program import Program
 

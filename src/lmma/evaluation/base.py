@@ -45,6 +45,7 @@ class Evaluator(ABC):
         self.failures: Counter[str] = Counter()  # kind -> how many evaluations failed so
         self.dropped = 0  # evaluations that came too late for their generation
         self.deaths = 0  # workers that died under an evaluation, which then was begun again
+        self.warnings: list[str] = []
 
     @abstractmethod
     def __call__(self, candidates: Array) -> Values:
@@ -53,6 +54,17 @@ class Evaluator(ABC):
     def buffer(self, rows: int, n: int, dtype: npt.DTypeLike) -> Array | None:
         """Return an array this evaluator likes candidates to be put in, or None for a fresh one."""
         return None
+
+    # An evaluator that makes candidates itself must know all that a strategy goes through
+
+    def attend(self, strategy: Any, box: Any) -> None:  # noqa: B027 (most see candidates alone)
+        """Take note that ``strategy`` is about to be asked, and its candidates moved into ``box``."""
+
+    def redrawn(self, rows: npt.NDArray[np.intp], attempt: int) -> None:  # noqa: B027
+        """Take note that candidates at ``rows`` were drawn again, and are evaluated next, in this order."""
+
+    def told(self, values: Values) -> None:  # noqa: B027
+        """Take note of what the strategy is about to be told."""
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
         """Let go of processes and memory; an evaluator may be closed twice."""

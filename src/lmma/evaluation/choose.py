@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lmma.evaluation.base import Evaluator, OnError
+from lmma.evaluation.handles import find_engine
 from lmma.evaluation.local import Serial, Vectorized
 
 
@@ -27,6 +28,20 @@ def evaluator(
         raise ValueError(f"timeout must be a positive number of seconds, or None; got {timeout!r}")
     if not 0 < quorum <= 1:
         raise ValueError(f"quorum must be a share of the generation in (0, 1], got {quorum!r}")
+    if hasattr(
+        workers, "evaluator"
+    ):  # workers that bring a way of their own, such as lmma.cluster.Replicated
+        brought: Evaluator = workers.evaluator(
+            fun, args, on_error, vectorized=vectorized, timeout=timeout, quorum=quorum
+        )
+        return brought
+    engine = None if isinstance(workers, int) or workers is map else find_engine(workers)
+    if engine is not None:
+        from lmma.evaluation.cluster import Cluster
+
+        return Cluster(
+            fun, args, on_error, engine=engine, vectorized=vectorized, timeout=timeout, quorum=quorum
+        )
     if hasattr(workers, "submit"):
         from lmma.evaluation.executor import Submitted
 
@@ -54,8 +69,8 @@ def evaluator(
 def _processes(workers: Any) -> int:
     if isinstance(workers, bool) or not isinstance(workers, int | np.integer):
         raise TypeError(
-            f"workers must be an integer, -1 for all cores, a map-like callable or an executor; "
-            f"got {workers!r}"
+            "workers must be an integer, -1 for all cores, a map-like callable, an executor or a cluster "
+            f"(Dask, Ray, MPI); got {workers!r}"
         )
     if workers == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

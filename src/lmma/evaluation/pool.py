@@ -24,11 +24,11 @@ import numpy.typing as npt
 
 from lmma.evaluation import portable
 from lmma.evaluation.arena import IDLE, Arena, Shape, nameless_file
-from lmma.evaluation.base import Array, EvaluationError, Evaluator, OnError, Values
+from lmma.evaluation.base import Array, Evaluator, OnError, Values
 from lmma.evaluation.crew import Worker, hire
+from lmma.evaluation.round import Round, settled
 from lmma.evaluation.worker import BROKEN, DONE, FAILED, READY, TASK
 
-RETRIES = 2  # how often a candidate whose worker died is begun again
 HEARTBEAT = 0.2  # seconds between two looks at the workers while nothing is reported
 BATCH = 1024  # tasks in the pipe at a time: within the 64 kB that a pipe holds
 CHUNKS = 4  # blocks of rows a worker and generation if fun is vectorised
@@ -41,7 +41,8 @@ class Pool(Evaluator):
     Parameters
     ----------
     fun, args, on_error
-        As for every evaluator. Lambdas, closures and functions of a notebook work.
+        As for every evaluator. Lambdas, closures and functions of a notebook work; so do ``fun`` and
+        ``args`` pickled already.
     workers : int
         How many processes.
     vectorized : bool
@@ -54,7 +55,7 @@ class Pool(Evaluator):
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[..., Any] | bytes,
         args: tuple[Any, ...] = (),
         on_error: OnError = "worst",
         *,
@@ -68,7 +69,9 @@ class Pool(Evaluator):
         self.vectorized = vectorized
         self.timeout = timeout
         self.quorum = quorum
-        self._objective = portable.dumps((fun, args))
+        self.crowd = workers  # processes that share this machine's cores
+        self.stopped = False  # set by another thread to end an evaluation
+        self._objective = fun if isinstance(fun, bytes) else portable.dumps((fun, args))
         self._crew: dict[int, Worker] = {}  # by slot
         self._arena: Arena | None = None
         self._descriptors: list[int] = []
@@ -90,11 +93,15 @@ class Pool(Evaluator):
 
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
+        return settled(self, self.work(candidates, self._block(len(candidates))))
+
+    def work(self, candidates: Array, block: int) -> Round:
+        """Evaluate ``candidates``, ``block`` rows a task; return what came of it, failures as data."""
         rows = len(candidates)
         place = self.buffer(rows, candidates.shape[1], candidates.dtype)
         if not np.shares_memory(place, candidates):
             np.copyto(place, candidates)
-        round_ = Round(rows, self._block(rows), self.quorum)
+        round_ = Round(rows, block, self.quorum)
         self._generation += 1
         assert self._arena is not None
         self._arena.current[0] = self._generation
@@ -103,7 +110,7 @@ class Pool(Evaluator):
         except BaseException:
             self.close()  # Ctrl-C, or on_error="raise": no process may outlive the run
             raise
-        return self._settle(round_)
+        return round_
 
     def _block(self, rows: int) -> int:
         return max(1, rows // (CHUNKS * self.workers)) if self.vectorized else 1
@@ -112,6 +119,8 @@ class Pool(Evaluator):
         """Hand out tasks and listen until enough of them are done."""
         self._hand_out(todo)
         while not todo.closed:
+            if self.stopped:
+                raise InterruptedError("the pool was stopped")
             for key, _ in self._selector.select(max(0.0, self._look - time.monotonic())):
                 self._hear(key.data, todo)
             if time.monotonic() >= self._look and not todo.closed:
@@ -121,26 +130,6 @@ class Pool(Evaluator):
             if todo.queue:
                 self._hand_out(todo)
         self.dropped += int(todo.open.sum())
-
-    def _settle(self, done: Round) -> Values:
-        """Return the values after noting failures in the order of candidates, not of their arrival."""
-        self.late = done.open.copy() if done.open.any() else None
-        returned = ~done.open
-        for first in done.problems:
-            returned[first : first + done.block] = False
-        self.answered = self.answered or bool(returned.any())
-        for first in sorted(done.problems):
-            kind, message, trace, itself, count = done.problems[first]
-            self.refuse_mistake(kind, message)
-            if self.on_error == "raise":
-                self.close()
-                error = pickle.loads(itself) if itself else EvaluationError(f"{kind}: {message}")
-                error.add_note(f"In a worker process:\n{trace}" if trace else "In a worker process")
-                raise error
-            self.note(kind, message, trace, count)
-        values = np.full(len(done.open), np.nan)
-        values[returned] = self.finite(done.values[returned])
-        return values
 
     # Tasks
 
@@ -208,11 +197,7 @@ class Pool(Evaluator):
         if first == IDLE:
             todo.suspicious = True
         elif generation == self._generation and todo.open[first]:
-            todo.deaths[first] = todo.deaths.get(first, 0) + 1
-            if todo.deaths[first] > RETRIES:
-                todo.fail(first, "died", f"the worker process died {RETRIES + 1} times on it", "", b"")
-            else:
-                todo.queue.insert(0, first)
+            todo.begin_again(first, "process")
         self._replace(worker)
 
     def _look_after(self, todo: Round) -> None:
@@ -266,7 +251,7 @@ class Pool(Evaluator):
             "shape": [shape.slots, shape.rows, shape.n, shape.dtype],
             "vectorized": self.vectorized,
         }
-        worker = hire(slot, setup, (self._tasks, self._memory, self._payload), self.workers)
+        worker = hire(slot, setup, (self._tasks, self._memory, self._payload), self.crowd)
         self._crew[slot] = worker
         self._selector.register(worker.reports, selectors.EVENT_READ, worker)
 
@@ -300,45 +285,6 @@ class Pool(Evaluator):
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
-
-
-class Round:
-    """The state of one generation in the pool."""
-
-    def __init__(self, rows: int, block: int, quorum: float) -> None:
-        self.block = block
-        self.queue = list(range(0, rows, block))  # first rows of tasks not handed out yet
-        self.open = np.ones(rows, dtype=np.bool_)  # rows without an answer
-        self.values: Values = np.full(rows, np.nan)
-        self.problems: dict[int, tuple[str, str, str, bytes, int]] = {}  # by first row
-        self.deaths: dict[int, int] = {}
-        self.needed = max(1, math.ceil(quorum * rows - 1e-9))
-        self.suspicious = False  # whether a worker died between taking a task and saying so
-        self.quiet = 0
-
-    @property
-    def closed(self) -> bool:
-        """Whether enough answers are there."""
-        return len(self.open) - int(np.count_nonzero(self.open)) >= self.needed
-
-    def rows_at(self, first: int) -> int:
-        """Return how many rows the task that starts at ``first`` has."""
-        return min(self.block, len(self.open) - first)
-
-    def close(self, first: int, values: Values) -> None:
-        """Take an answer."""
-        self.values[first : first + len(values)] = values
-        self.open[first : first + len(values)] = False
-
-    def fail(self, first: int, kind: str, message: str, trace: str, itself: bytes) -> None:
-        """Take a failure for an answer."""
-        rows = self.rows_at(first)
-        self.problems[first] = (kind, message, trace, itself, rows)
-        self.open[first : first + rows] = False
-
-    def missing(self) -> list[int]:
-        """Return the tasks without an answer."""
-        return [first for first in range(0, len(self.open), self.block) if self.open[first]]
 
 
 def _cannot_load(kind: str, message: str, trace: str) -> RuntimeError:

@@ -59,6 +59,26 @@ def _guarded(pickled: bytes) -> Guarded:
     return Guarded(*pickle.loads(pickled))
 
 
+class Prepared:
+    """``fun`` with data that every process loads for itself, once: ``fun(x, *args, initializer())``.
+
+    Where the initialiser returns None, it has put its data somewhere itself and ``fun`` gets nothing more.
+    """
+
+    def __init__(self, fun: Callable[..., Any], initializer: Callable[[], Any]) -> None:
+        self.fun = fun
+        self.initializer = initializer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _prepared, (dumps((self.fun, self.initializer)),)
+
+
+def _prepared(pickled: bytes) -> Callable[..., Any]:
+    fun, initializer = pickle.loads(pickled)
+    data = initializer()
+    return fun if data is None else lambda x, *args: fun(x, *args, data)
+
+
 def portable_error(error: BaseException) -> BaseException:
     """Return ``error``, or where it would not survive a trip between processes, its words."""
     try:

@@ -43,7 +43,7 @@ def main() -> None:
         with os.fdopen(os.dup(setup["objective"]), "rb") as file:
             fun, args = pickle.loads(os.pread(file.fileno(), setup["length"], 0))
     except BaseException as error:
-        _report(reports, BROKEN, 0, 0, 0, _described(error))
+        _report(reports, BROKEN, 0, 0, 0, described(error))
         return
     _report(reports, READY, 0, 0, 0)
     serve(arena, setup["slot"], tasks, reports, fun, args, vectorized=setup["vectorized"])
@@ -75,7 +75,7 @@ def serve(
             else:
                 values = np.array([as_number(fun(x[0], *args))])
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            _report(reports, FAILED, generation, first, rows, _described(error))
+            _report(reports, FAILED, generation, first, rows, described(error))
         else:
             # Through the pipe, not the arena: a late result must not touch the next generation.
             _report(reports, DONE, generation, first, rows, values.tobytes())
@@ -88,7 +88,7 @@ def _report(reports: int, what: int, generation: int, first: int, rows: int, tex
         message = message[os.write(reports, message) :]
 
 
-def _described(error: BaseException) -> bytes:
+def described(error: BaseException) -> bytes:
     """Return the kind, message and traceback of an error and, if it can be pickled, the error itself."""
     try:
         itself = pickle.dumps(error)

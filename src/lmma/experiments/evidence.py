@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lmma.experiments.attacks import KINDS as OF_ATTACKS
+from lmma.experiments.attacks import Attacks
 from lmma.experiments.spec import SIGMA0, TARGET
 
 Record = Mapping[str, Any]
@@ -64,6 +66,7 @@ class Evidence:
         self._timings: dict[str, dict[int, float]] = defaultdict(dict)
         self._memory: dict[str, dict[int, float]] = defaultdict(dict)
         self._differences: dict[tuple[str, str], list[float]] = defaultdict(list)
+        attacks: list[Record] = []
         for record in records:
             spec, kind = record["spec"], record["kind"]
             if kind == "run":
@@ -80,6 +83,9 @@ class Evidence:
                 self._memory[spec["method"]][spec["n"]] = record["peak_bytes"]
             elif kind == "invariance":
                 self._differences[spec["method"], spec["change"]].append(record["difference"])
+            elif kind in OF_ATTACKS:
+                attacks.append(record)
+        self.attacks = Attacks(attacks)
         self.runs = {
             key: [by_seed[seed] for seed in sorted(by_seed)] for key, by_seed in sorted(runs.items())
         }

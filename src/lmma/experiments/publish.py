@@ -19,28 +19,38 @@ from lmma.report import Chart, Commands, Part, Prose, Table, as_html, as_markdow
 Records = Sequence[Mapping[str, Any]]
 
 
-def publish(records: Records, out: Path, command: str, wanted: Sequence[str] | None = None) -> list[Row]:
-    """Write figures, tables, ledger and report of the reproduction to ``out``; return the ledger."""
+def publish(
+    records: Records,
+    out: Path,
+    command: str,
+    wanted: Sequence[str] | None = None,
+    attacks: Records = (),
+) -> list[Row]:
+    """Write figures, tables, ledger and report of the reproduction to ``out``; return the ledger.
+
+    ``attacks`` are records of attacks, from which section 4.2 is judged.
+    """
     chosen = {name: data for name, data in figures(records).items() if wanted is None or name in wanted}
-    rows = judge([dict(record) for record in records])
+    rows = judge([dict(record) for record in (*records, *attacks)])
     charts = [_chart(data, out) for data in chosen.values()]
-    write_text(out / "ledger.md", ledger_markdown(rows))
-    write_text(out / "ledger.csv", as_csv(row.columns() for row in rows))
     _write_tables(records, out)
-    ledger = Table(
-        "The claims ledger", tuple(row.columns() for row in rows), verdict="verdict", folded=("rule",),
-        lead=summary(rows) + " Each is decided by a rule from records; open a row to read it.",
-    )  # fmt: skip
-    parts: list[Part] = [
-        ledger, *charts, _settings(records),
-        _again(command),
-    ]  # fmt: skip
+    parts: list[Part] = [write_ledger(rows, out), *charts, _settings(records), _again(command)]
     lead = (
         "The experiments of Loshchilov, Glasmachers and Beyer, Limited-Memory Matrix Adaptation for Large "
         "Scale Black-box Optimization (2017), run again with lmma."
     )
     _write_report(out, "LM-MA-ES: the paper, reproduced", lead, parts)
     return rows
+
+
+def write_ledger(rows: Sequence[Row], out: Path) -> Table:
+    """Write the ledger to ``out`` and return it as part of a report."""
+    write_text(out / "ledger.md", ledger_markdown(rows))
+    write_text(out / "ledger.csv", as_csv(row.columns() for row in rows))
+    return Table(
+        "The claims ledger", tuple(row.columns() for row in rows), verdict="verdict", folded=("rule",),
+        lead=summary(rows) + " Each is decided by a rule from records; open a row to read it.",
+    )  # fmt: skip
 
 
 def publish_comparison(records: Records, out: Path, command: str) -> list[dict[str, Any]]:

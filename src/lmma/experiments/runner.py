@@ -11,8 +11,8 @@ from typing import TextIO
 from lmma.experiments.cost import Clock, readable, time_left
 from lmma.experiments.display import Display, InFlight
 from lmma.experiments.spec import Run, Task, refuse_what_is_unknown, unique
-from lmma.experiments.store import Store
 from lmma.experiments.workers import Worker, ready
+from lmma.store import Store
 
 HEARTBEAT = 60.0  # seconds between two signs of life in the store
 LOOK = 2.0  # seconds between two looks whether another process has finished its part

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import util
@@ -12,6 +10,7 @@ from typing import Any, ClassVar
 
 from lmma import problems
 from lmma.experiments.peers import PEERS, peer_class
+from lmma.store import key_of
 from lmma.strategies import Strategy, strategy_class
 
 TARGET = 1e-10  # f_tar of the paper
@@ -30,8 +29,7 @@ class Task:
     @property
     def key(self) -> str:
         """A hash of everything that decides the outcome."""
-        text = json.dumps([self.kind, asdict(self)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return key_of(self.kind, asdict(self))
 
     @property
     def label(self) -> str:

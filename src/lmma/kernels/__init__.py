@@ -9,9 +9,23 @@ from __future__ import annotations
 
 import os
 
-from lmma.kernels.twin import Key, fold
+from lmma.kernels.twin import Key, Update, fold
 
-__all__ = ["Key", "backend", "fold", "lm_mix", "lm_sample", "lm_update", "normals", "recombine"]
+__all__ = [
+    "Key",
+    "Update",
+    "backend",
+    "default_threads",
+    "fold",
+    "lm_direction",
+    "lm_gram",
+    "lm_sample",
+    "lm_update",
+    "normals",
+    "recombine",
+    "rescale",
+    "squares",
+]
 
 _choice = os.environ.get("LMMA_KERNELS", "")
 if _choice not in ("", "numpy", "compiled"):
@@ -19,8 +33,30 @@ if _choice not in ("", "numpy", "compiled"):
 try:
     if _choice == "numpy":
         raise ImportError("the NumPy twin is asked for")
-    from lmma.kernels.compiled import backend, lm_mix, lm_sample, lm_update, normals, recombine
+    from lmma.kernels.compiled import (
+        backend,
+        default_threads,
+        lm_direction,
+        lm_gram,
+        lm_sample,
+        lm_update,
+        normals,
+        recombine,
+        rescale,
+        squares,
+    )
 except ImportError:
     if _choice == "compiled":
         raise
-    from lmma.kernels.twin import backend, lm_mix, lm_sample, lm_update, normals, recombine
+    from lmma.kernels.twin import (
+        backend,
+        default_threads,
+        lm_direction,
+        lm_gram,
+        lm_sample,
+        lm_update,
+        normals,
+        recombine,
+        rescale,
+        squares,
+    )

@@ -16,120 +16,7 @@
 #include <string.h>
 
 #include "core_kernels.h"
-
-/* ---- Arguments ------------------------------------------------------------------------------------- */
-
-typedef struct {
-    Py_buffer view[8];
-    int count;
-} Views;
-
-static void release(Views *views) {
-    while (views->count) PyBuffer_Release(&views->view[--views->count]);
-}
-
-static Py_ssize_t columns(const Py_buffer *view) { return view->shape[view->ndim - 1]; }
-
-static ptrdiff_t row_stride(const Py_buffer *view) { return view->strides[0] / view->itemsize; }
-
-static int is_single(const Py_buffer *view) { return view->format[0] == 'f'; }
-
-/* The array `object` with `ndim` dimensions, each row without gaps, of one of the number types in `types`
-   (d: float64, f: float32, q: intp, L and I: unsigned, of 64 and 32 bits); NULL and an exception otherwise. */
-static Py_buffer *array(Views *views, PyObject *object, const char *name, int ndim, const char *types,
-                        int writable) {
-    Py_buffer *view = &views->view[views->count];
-    if (PyObject_GetBuffer(object, view, PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)))
-        return NULL;
-    views->count++;
-    char type = view->format && view->format[1] == 0 ? view->format[0] : '?';
-    if (type == 'l' && view->itemsize == (Py_ssize_t)sizeof(ptrdiff_t)) type = 'q';
-    if (type == 'Q' || (type == 'L' && view->itemsize == 8)) type = 'L';
-    if (type == '?' || !strchr(types, type) || (type == 'q' && view->itemsize != sizeof(ptrdiff_t))) {
-        PyErr_Format(PyExc_TypeError, "%s: number type %s is not among %s", name, view->format, types);
-        return NULL;
-    }
-    if (view->ndim != ndim) {
-        PyErr_Format(PyExc_ValueError, "%s must have %d dimensions, got %d", name, ndim, view->ndim);
-        return NULL;
-    }
-    if ((columns(view) > 1 && view->strides[ndim - 1] != view->itemsize) ||
-        (ndim == 2 && view->strides[0] % view->itemsize) ||
-        (uintptr_t)view->buf % (uintptr_t)view->itemsize) {
-        PyErr_Format(PyExc_ValueError, "%s: the numbers of a row must lie side by side", name);
-        return NULL;
-    }
-    return view;
-}
-
-/* An array that must have the number type of `like`. */
-static Py_buffer *array_like(Views *views, PyObject *object, const char *name, int ndim,
-                             const Py_buffer *like, int writable) {
-    return array(views, object, name, ndim, is_single(like) ? "f" : "d", writable);
-}
-
-static int has_shape(const Py_buffer *view, const char *name, Py_ssize_t rows, Py_ssize_t cols) {
-    if (columns(view) == cols && (view->ndim == 1 || view->shape[0] == rows)) return 1;
-    if (view->ndim == 1)
-        PyErr_Format(PyExc_ValueError, "%s must have length %zd, got %zd", name, cols, columns(view));
-    else
-        PyErr_Format(PyExc_ValueError, "%s must have shape (%zd, %zd), got (%zd, %zd)", name, rows, cols,
-                     view->shape[0], columns(view));
-    return 0;
-}
-
-static int word(PyObject *object, uint64_t *value) {
-    PyObject *number = PyNumber_Index(object);
-    if (!number) return -1;
-    *value = PyLong_AsUnsignedLongLong(number);
-    Py_DECREF(number);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-static int expect(const char *function, Py_ssize_t given, Py_ssize_t wanted) {
-    if (given == wanted) return 0;
-    PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, got %zd", function, wanted, given);
-    return -1;
-}
-
-/* Key, generation and first candidate (args[0] to args[3]) for rows of `n` numbers. */
-static int set_stream(Sample *job, PyObject *const *args, const Py_buffer *rows) {
-    uint64_t key0, key1, generation;
-    if (word(args[0], &key0) || word(args[1], &key1) || word(args[2], &generation) ||
-        word(args[3], &job->first))
-        return -1;
-    const ptrdiff_t lanes = is_single(rows) ? 8 : 4;
-    job->rows = rows->shape[0];
-    job->n = columns(rows);
-    job->h = (job->n + 2 * lanes - 1) / (2 * lanes) * lanes;
-    job->units = smaller(UNITS, (job->h + PAIRS - 1) / PAIRS);
-    const uint64_t blocks = 2 * (uint64_t)(job->h / lanes); /* of the counter, for a candidate */
-    if (blocks && job->first >= UINT64_MAX / blocks - (uint64_t)job->rows) {
-        PyErr_Format(PyExc_ValueError, "first=%llu lies beyond the last candidate of a generation",
-                     (unsigned long long)job->first);
-        return -1;
-    }
-    open_stream(&job->stream, key0, key1, generation);
-    return 0;
-}
-
-static int thread_count(PyObject *object, ptrdiff_t numbers) {
-    const long asked = PyLong_AsLong(object);
-    if (asked == -1 && PyErr_Occurred()) return -1;
-    if (asked < 1) {
-        PyErr_Format(PyExc_ValueError, "threads must be at least 1, got %ld", asked);
-        return -1;
-    }
-    return (int)smaller(smaller(asked, MAX_THREADS), 1 + numbers / WORTH_A_THREAD);
-}
-
-static PyObject *finish(Views *views, int status) {
-    release(views);
-    if (status) return PyErr_NoMemory();
-    Py_RETURN_NONE;
-}
-
-/* ---- Functions ------------------------------------------------------------------------------------- */
+#include "core_arguments.h"
 
 /* normals(key0, key1, generation, first, out, threads) */
 static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count) {
@@ -146,44 +33,53 @@ static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count
     }
     job.z = out->buf;
     job.z_stride = row_stride(out);
-    const size_t scratch = WORDS_SCRATCH * sizeof(uint64_t) + 2 * PAIRS * sizeof(double);
+    const size_t row = 2 * PAIRS_OF(is_single(out)) * (size_t)out->itemsize;
+    Team team = {.work = {chosen->kernels[is_single(out)]->normals}, .phases = 1, .job = &job,
+                 .units = job.units, .scratch = WORDS_SCRATCH * sizeof(uint64_t) + row};
     Py_BEGIN_ALLOW_THREADS
-    status = run_team(threads, chosen->kernels[is_single(out)]->normals, &job, job.units, scratch);
+    status = run_team(threads, &team);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
 }
 
-static int sample_all(Sample *job, const Kernels *kernels, size_t size, int threads, const double *gram,
-                      ptrdiff_t gram_stride, const double *c_d, double *projections) {
+/* Both products of a generation; -1 where there is no memory, and then nothing has been changed. */
+static int sample_all(Sample *job, const Kernels *kernels, size_t size, int threads) {
     const size_t rows = (size_t)job->rows, m = (size_t)job->m, active = (size_t)job->active;
-    const size_t units = (size_t)job->units;
-    const size_t words = WORDS_SCRATCH * sizeof(uint64_t);
-    const size_t tall = (size_t)smaller(job->rows, ROWS);
-    const size_t padded = (rows + MIX_ROWS - 1) / MIX_ROWS * MIX_ROWS;
-    const size_t width = (size_t)smaller(PAIRS, job->h);
-    job->partial = malloc((units * rows * m + active * rows + active + 1) * sizeof(double));
-    job->mix = malloc((padded * active + 1) * size);
-    int status = job->partial && job->mix ? 0 : -1;
-    if (!status)
-        status = run_team(threads, kernels->project, job, job->units, words + (m + tall) * 2 * width * size);
-    if (!status) {
-        for (size_t i = 0; i < rows * m; i++) {
-            double sum = 0.0;
-            for (size_t unit = 0; unit < units; unit++) sum += job->partial[unit * rows * m + i];
-            projections[i] = sum;
-        }
-        memset(job->mix, 0, padded * active * size);
-        kernels->fold(job, gram, gram_stride, c_d, projections, job->partial + units * rows * m);
-        status = run_team(threads, kernels->mix, job, job->units,
-                          words + (4 + 2 * MIX_ROWS + 2 * active) * PAIRS * size);
-    }
+    const size_t pairs = PAIRS_OF(size == sizeof(float));
+    const size_t tall = (size_t)smaller(job->rows, ROWS), width = (size_t)smaller((ptrdiff_t)pairs, job->h);
+    const size_t padded = (rows + MIX_ROWS - 1) / MIX_ROWS * MIX_ROWS, sums = (size_t)job->units * rows * m;
+    const size_t project = (m + tall) * 2 * width, mix = (4 + 2 * MIX_ROWS + 2 * active) * pairs;
+    Team team = {.work = {kernels->project, kernels->mix}, .between = kernels->fold, .phases = 2, .job = job,
+                 .units = job->units,
+                 .scratch = WORDS_SCRATCH * sizeof(uint64_t) + (project > mix ? project : mix) * size};
+    job->partial = malloc((sums + active * rows + active + 1) * sizeof(double));
+    job->mix = calloc(padded * active + 1, size);
+    job->chain = job->partial + sums;
+    const int status = job->partial && job->mix ? run_team(threads, &team) : -1;
     free(job->partial);
     free(job->mix);
     return status;
 }
 
+/* Rates keep and gain for each of the vectors and a mean to renew them with. */
+static int set_update(Views *views, PyObject *const *args, const Py_buffer *vectors, const double **keep,
+                      const double **gain, const void **z_mean) {
+    Py_buffer *view;
+    if (!(view = array(views, args[0], "keep", 1, "d", 0)) || !has_shape(view, "keep", 1, vectors->shape[0]))
+        return -1;
+    *keep = view->buf;
+    if (!(view = array(views, args[1], "gain", 1, "d", 0)) || !has_shape(view, "gain", 1, vectors->shape[0]))
+        return -1;
+    *gain = view->buf;
+    if (!(view = array_like(views, args[2], "z_mean", 1, vectors, 0)) ||
+        !has_shape(view, "z_mean", 1, columns(vectors)))
+        return -1;
+    *z_mean = view->buf;
+    return 0;
+}
+
 /* lm_sample(key0, key1, generation, first, vectors, active, gram, c_d, mean, step, z, out, projections,
-             threads); step: a number or an array; z: an array or None */
+             keep, gain, z_mean, threads); step: a number or an array; z and keep: an array or None */
 static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
     Sample job = {.units = 0};
@@ -191,16 +87,18 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
     int threads, status;
     uint64_t active;
     (void)self;
-    if (expect("lm_sample", count, 14)) return NULL;
+    if (expect("lm_sample", count, 17)) return NULL;
+    const int updated = args[13] != Py_None;
     if (!(out = array(&views, args[11], "out", 2, "df", 1)) || set_stream(&job, args, out) ||
-        !(vectors = array_like(&views, args[4], "vectors", 2, out, 0)) ||
+        !(vectors = array_like(&views, args[4], "vectors", 2, out, updated)) ||
         !has_shape(vectors, "vectors", vectors->shape[0], job.n) || word(args[5], &active) ||
         !(gram = array(&views, args[6], "gram", 2, "d", 0)) ||
         !(c_d = array(&views, args[7], "c_d", 1, "d", 0)) ||
         !(mean = array_like(&views, args[8], "mean", 1, out, 0)) || !has_shape(mean, "mean", 1, job.n) ||
         !(projections = array(&views, args[12], "projections", 2, "d", 1)) ||
         !has_shape(projections, "projections", job.rows, vectors->shape[0]) ||
-        (threads = thread_count(args[13], job.rows * job.n)) < 0)
+        (updated && set_update(&views, args + 13, vectors, &job.keep, &job.gain, &job.z_mean)) ||
+        (threads = thread_count(args[16], job.rows * job.n)) < 0)
         goto fail;
     if (active > (uint64_t)vectors->shape[0] || active > (uint64_t)columns(c_d) ||
         active > (uint64_t)columns(gram) || active > (uint64_t)gram->shape[0]) {
@@ -234,9 +132,12 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
     job.mean = mean->buf;
     job.out = out->buf;
     job.out_stride = row_stride(out);
+    job.gram = gram->buf;
+    job.gram_stride = row_stride(gram);
+    job.c_d = c_d->buf;
+    job.projections = projections->buf;
     Py_BEGIN_ALLOW_THREADS
-    status = sample_all(&job, chosen->kernels[is_single(out)], (size_t)out->itemsize, threads, gram->buf,
-                        row_stride(gram), c_d->buf, projections->buf);
+    status = sample_all(&job, chosen->kernels[is_single(out)], (size_t)out->itemsize, threads);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
 fail:
@@ -249,103 +150,214 @@ static ptrdiff_t unit_width(ptrdiff_t n) {
     return larger(1, (n + UNITS * STRIP - 1) / (UNITS * STRIP)) * STRIP;
 }
 
-/* recombine(weights, order, rows, out, threads) */
-static PyObject *recombine(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    Views views = {.count = 0};
-    Py_buffer *weights, *order, *rows, *out;
-    int threads, status;
-    (void)self;
-    if (expect("recombine", count, 5)) return NULL;
-    if (!(rows = array(&views, args[2], "rows", 2, "df", 0)) ||
-        !(weights = array(&views, args[0], "weights", 1, "d", 0)) ||
-        !(order = array(&views, args[1], "order", 1, "q", 0)) ||
-        !has_shape(order, "order", 1, columns(weights)) ||
-        !(out = array_like(&views, args[3], "out", 1, rows, 1)) ||
-        !has_shape(out, "out", 1, columns(rows)) ||
-        (threads = thread_count(args[4], columns(order) * columns(rows))) < 0)
-        goto fail;
+static int run_units(Work work, void *job, ptrdiff_t n, ptrdiff_t width, int threads) {
+    Team team = {.work = {work}, .phases = 1, .job = job, .units = (n + width - 1) / width};
+    return run_team(threads, &team);
+}
+
+/* The indices `order`, each of which must be one of `rows` rows. */
+static const ptrdiff_t *indices_of(Views *views, PyObject *object, Py_ssize_t count, const Py_buffer *rows) {
+    Py_buffer *order = array(views, object, "order", 1, "q", 0);
+    if (!order || !has_shape(order, "order", 1, count)) return NULL;
     const ptrdiff_t *indices = order->buf;
-    for (Py_ssize_t i = 0; i < columns(order); i++)
+    for (Py_ssize_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= rows->shape[0]) {
             PyErr_Format(PyExc_IndexError, "order[%zd]=%zd is not one of %zd rows", i, indices[i],
                          rows->shape[0]);
-            goto fail;
+            return NULL;
         }
-    const ptrdiff_t n = columns(rows), width = unit_width(n);
-    const Recombine job = {n,       row_stride(rows), columns(order), width, weights->buf, indices,
-                           rows->buf, out->buf};
+    return indices;
+}
+
+static PyObject *weighted_sum(const char *name, PyObject *const *args, Py_ssize_t count, int squared) {
+    Views views = {.count = 0};
+    Py_buffer *weights, *rows, *out;
+    const ptrdiff_t *order;
+    int threads, status;
+    if (expect(name, count, 5)) return NULL;
+    if (!(rows = array(&views, args[2], "rows", 2, "df", 0)) ||
+        !(weights = array(&views, args[0], "weights", 1, "d", 0)) ||
+        !(order = indices_of(&views, args[1], columns(weights), rows)) ||
+        !(out = array_like(&views, args[3], "out", 1, rows, 1)) ||
+        !has_shape(out, "out", 1, columns(rows)) ||
+        (threads = thread_count(args[4], columns(weights) * columns(rows) / LIGHTER)) < 0) {
+        release(&views);
+        return NULL;
+    }
+    const Kernels *kernels = chosen->kernels[is_single(rows)];
+    Recombine job = {.n = columns(rows), .stride = row_stride(rows), .count = columns(weights),
+                     .width = unit_width(columns(rows)), .weights = weights->buf, .order = order,
+                     .rows = rows->buf, .out = out->buf};
     Py_BEGIN_ALLOW_THREADS
-    status = run_team(threads, chosen->kernels[is_single(rows)]->recombine, &job, (n + width - 1) / width, 0);
+    status = run_units(squared ? kernels->squares : kernels->recombine, &job, job.n, job.width, threads);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
-fail:
-    release(&views);
-    return NULL;
+}
+
+/* recombine(weights, order, rows, out, threads) */
+static PyObject *recombine(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    return weighted_sum("recombine", args, count, 0);
+}
+
+/* squares(weights, order, rows, out, threads) */
+static PyObject *squares(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    return weighted_sum("squares", args, count, 1);
+}
+
+/* rescale(scales, rate, weights, order, rows, path, share, threads) */
+static PyObject *rescale(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Py_buffer *weights, *rows, *path, *scales;
+    const ptrdiff_t *order;
+    int threads, status;
+    (void)self;
+    if (expect("rescale", count, 8)) return NULL;
+    const double rate = PyFloat_AsDouble(args[1]), share = PyFloat_AsDouble(args[6]);
+    if (PyErr_Occurred()) return NULL;
+    if (!(rows = array(&views, args[4], "rows", 2, "df", 0)) ||
+        !(weights = array(&views, args[2], "weights", 1, "d", 0)) ||
+        !(order = indices_of(&views, args[3], columns(weights), rows)) ||
+        !(path = array_like(&views, args[5], "path", 1, rows, 0)) ||
+        !has_shape(path, "path", 1, columns(rows)) ||
+        !(scales = array_like(&views, args[0], "scales", 1, rows, 1)) ||
+        !has_shape(scales, "scales", 1, columns(rows)) ||
+        (threads = thread_count(args[7], columns(weights) * columns(rows) / LIGHTER)) < 0) {
+        release(&views);
+        return NULL;
+    }
+    Recombine job = {.n = columns(rows), .stride = row_stride(rows), .count = columns(weights),
+                     .width = unit_width(columns(rows)), .weights = weights->buf, .order = order,
+                     .rows = rows->buf, .base = path->buf, .share = share, .rate = rate, .out = scales->buf};
+    Py_BEGIN_ALLOW_THREADS
+    status = run_units(chosen->kernels[is_single(rows)]->rescale, &job, job.n, job.width, threads);
+    Py_END_ALLOW_THREADS
+    return finish(&views, status);
 }
 
 /* lm_update(vectors, keep, gain, z_mean, threads) */
 static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
-    Py_buffer *vectors, *keep, *gain, *z_mean;
+    Update job;
+    Py_buffer *vectors;
     int threads, status;
     (void)self;
     if (expect("lm_update", count, 5)) return NULL;
     if (!(vectors = array(&views, args[0], "vectors", 2, "df", 1)) ||
-        !(keep = array(&views, args[1], "keep", 1, "d", 0)) ||
-        !has_shape(keep, "keep", 1, vectors->shape[0]) ||
-        !(gain = array(&views, args[2], "gain", 1, "d", 0)) ||
-        !has_shape(gain, "gain", 1, vectors->shape[0]) ||
-        !(z_mean = array_like(&views, args[3], "z_mean", 1, vectors, 0)) ||
-        !has_shape(z_mean, "z_mean", 1, columns(vectors)) ||
-        (threads = thread_count(args[4], vectors->shape[0] * columns(vectors))) < 0) {
+        set_update(&views, args + 1, vectors, &job.keep, &job.gain, &job.z_mean) ||
+        (threads = thread_count(args[4], vectors->shape[0] * columns(vectors) / LIGHTER)) < 0) {
         release(&views);
         return NULL;
     }
-    const ptrdiff_t n = columns(vectors), width = unit_width(n);
-    const Update job = {n,         vectors->shape[0], row_stride(vectors), width, keep->buf, gain->buf,
-                        z_mean->buf, vectors->buf};
+    job.n = columns(vectors);
+    job.m = vectors->shape[0];
+    job.stride = row_stride(vectors);
+    job.width = unit_width(job.n);
+    job.vectors = vectors->buf;
     Py_BEGIN_ALLOW_THREADS
-    status = run_team(threads, chosen->kernels[is_single(vectors)]->update, &job, (n + width - 1) / width, 0);
+    status = run_units(chosen->kernels[is_single(vectors)]->update, &job, job.n, job.width, threads);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
 }
 
-/* lm_mix(active, gram, c_d, u, mixed) -> alpha: Algorithm 1's chain for a single vector z whose products with
-   the direction vectors are u: M z = alpha z + the sum of mixed[i] m_i; see fold in core_units.h. */
-static PyObject *lm_mix(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+/* Algorithm 1's chain for a single vector z whose products with the direction vectors are u:
+   M z = alpha z + the sum of mixed[i] m_i; see fold in core_units.h. Returns alpha. */
+static double mix_one(ptrdiff_t active, const double *gram, ptrdiff_t stride, const double *c_d,
+                      const double *u, double *mixed) {
+    double alpha = 1.0;
+    for (ptrdiff_t j = 0; j < active; j++) {
+        double s = alpha * u[j];
+        for (ptrdiff_t i = 0; i < j; i++) {
+            s += mixed[i] * gram[j * stride + i];
+            mixed[i] *= 1.0 - c_d[j];
+        }
+        mixed[j] = c_d[j] * s;
+        alpha *= 1.0 - c_d[j];
+    }
+    return alpha;
+}
+
+/* lm_direction(weights, order, projections, active, gram, c_d, vectors, z_mean, u, out, threads): u, the sum
+   of weights[i] * projections[order[i]], is V z_mean; out becomes M z_mean. */
+static PyObject *lm_direction(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
-    Py_buffer *gram, *c_d, *u, *mixed;
+    Py_buffer *weights, *projections, *gram, *c_d, *vectors, *z_mean, *u, *out;
+    const ptrdiff_t *order;
     uint64_t active;
+    int threads, status = -1;
     (void)self;
-    if (expect("lm_mix", count, 5)) return NULL;
-    if (word(args[0], &active) || !(gram = array(&views, args[1], "gram", 2, "d", 0)) ||
-        !(c_d = array(&views, args[2], "c_d", 1, "d", 0)) || !(u = array(&views, args[3], "u", 1, "d", 0)) ||
-        !(mixed = array(&views, args[4], "mixed", 1, "d", 1)) ||
-        !has_shape(mixed, "mixed", 1, (Py_ssize_t)active))
+    if (expect("lm_direction", count, 11)) return NULL;
+    if (!(vectors = array(&views, args[6], "vectors", 2, "df", 0)) ||
+        !(projections = array(&views, args[2], "projections", 2, "d", 0)) ||
+        !has_shape(projections, "projections", projections->shape[0], vectors->shape[0]) ||
+        !(weights = array(&views, args[0], "weights", 1, "d", 0)) ||
+        !(order = indices_of(&views, args[1], columns(weights), projections)) || word(args[3], &active) ||
+        !(gram = array(&views, args[4], "gram", 2, "d", 0)) ||
+        !(c_d = array(&views, args[5], "c_d", 1, "d", 0)) ||
+        !(z_mean = array_like(&views, args[7], "z_mean", 1, vectors, 0)) ||
+        !has_shape(z_mean, "z_mean", 1, columns(vectors)) ||
+        !(u = array(&views, args[8], "u", 1, "d", 1)) || !has_shape(u, "u", 1, vectors->shape[0]) ||
+        !(out = array_like(&views, args[9], "out", 1, vectors, 1)) ||
+        !has_shape(out, "out", 1, columns(vectors)) ||
+        (threads = thread_count(args[10], vectors->shape[0] * columns(vectors) / LIGHTER)) < 0)
         goto fail;
     if (active > (uint64_t)columns(gram) || active > (uint64_t)gram->shape[0] ||
         active > (uint64_t)columns(c_d) || active > (uint64_t)columns(u)) {
-        PyErr_Format(PyExc_ValueError, "active=%llu exceeds what gram, c_d or u hold",
+        PyErr_Format(PyExc_ValueError, "active=%llu exceeds what gram, c_d or vectors hold",
                      (unsigned long long)active);
         goto fail;
     }
-    const double *rate = c_d->buf, *product = u->buf;
-    double *e_s = mixed->buf, alpha = 1.0;
-    for (ptrdiff_t j = 0; j < (ptrdiff_t)active; j++) {
-        const double *row = (const double *)gram->buf + j * row_stride(gram);
-        double s = alpha * product[j];
-        for (ptrdiff_t i = 0; i < j; i++) {
-            s += e_s[i] * row[i];
-            e_s[i] *= 1.0 - rate[j];
+    double *products = u->buf, *mixed = malloc((size_t)(active + 1) * (sizeof(double) + sizeof(ptrdiff_t)));
+    if (mixed) {
+        ptrdiff_t *rows = (ptrdiff_t *)(mixed + active + 1);
+        memset(products, 0, (size_t)columns(u) * sizeof(double));
+        for (Py_ssize_t i = 0; i < columns(weights); i++) {
+            const double *row = (const double *)projections->buf + order[i] * row_stride(projections);
+            const double weight = ((const double *)weights->buf)[i];
+            for (Py_ssize_t j = 0; j < columns(u); j++) products[j] += weight * row[j];
         }
-        e_s[j] = rate[j] * s;
-        alpha *= 1.0 - rate[j];
+        for (ptrdiff_t i = 0; i < (ptrdiff_t)active; i++) rows[i] = i;
+        Recombine job = {.n = columns(vectors), .stride = row_stride(vectors), .count = (ptrdiff_t)active,
+                         .width = unit_width(columns(vectors)), .weights = mixed, .order = rows,
+                         .rows = vectors->buf, .base = z_mean->buf, .out = out->buf};
+        Py_BEGIN_ALLOW_THREADS
+        job.share = mix_one(job.count, gram->buf, row_stride(gram), c_d->buf, products, mixed);
+        status = run_units(chosen->kernels[is_single(vectors)]->recombine, &job, job.n, job.width, threads);
+        Py_END_ALLOW_THREADS
+        free(mixed);
     }
-    release(&views);
-    return PyFloat_FromDouble(alpha);
+    return finish(&views, status);
 fail:
     release(&views);
     return NULL;
+}
+
+/* lm_gram(gram, keep, gain, u, length2): V V^T after V has become keep V + gain z_mean, where u = V z_mean
+   for the earlier V and length2 = |z_mean|^2. */
+static PyObject *lm_gram(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Py_buffer *gram, *keep, *gain, *u;
+    (void)self;
+    if (expect("lm_gram", count, 5)) return NULL;
+    const double length2 = PyFloat_AsDouble(args[4]);
+    if (PyErr_Occurred()) return NULL;
+    if (!(gram = array(&views, args[0], "gram", 2, "d", 1)) ||
+        !has_shape(gram, "gram", columns(gram), columns(gram)) ||
+        !(keep = array(&views, args[1], "keep", 1, "d", 0)) || !has_shape(keep, "keep", 1, columns(gram)) ||
+        !(gain = array(&views, args[2], "gain", 1, "d", 0)) || !has_shape(gain, "gain", 1, columns(gram)) ||
+        !(u = array(&views, args[3], "u", 1, "d", 0)) || !has_shape(u, "u", 1, columns(gram))) {
+        release(&views);
+        return NULL;
+    }
+    const double *a = keep->buf, *b = gain->buf, *products = u->buf;
+    for (Py_ssize_t i = 0; i < columns(gram); i++) {
+        double *row = (double *)gram->buf + i * row_stride(gram);
+        const double half = a[i] * products[i] + length2 / 2 * b[i];
+        for (Py_ssize_t j = 0; j < columns(gram); j++)
+            row[j] = a[i] * a[j] * row[j] + (half * b[j] + b[i] * (a[j] * products[j] + length2 / 2 * b[j]));
+    }
+    return finish(&views, 0);
 }
 
 /* pairs(words, out): the normal numbers made from words[0] (radii) and words[1] (angles). */
@@ -394,7 +406,10 @@ static PyMethodDef methods[] = {
     {"lm_sample", (PyCFunction)(void (*)(void))lm_sample, METH_FASTCALL, NULL},
     {"recombine", (PyCFunction)(void (*)(void))recombine, METH_FASTCALL, NULL},
     {"lm_update", (PyCFunction)(void (*)(void))lm_update, METH_FASTCALL, NULL},
-    {"lm_mix", (PyCFunction)(void (*)(void))lm_mix, METH_FASTCALL, NULL},
+    {"squares", (PyCFunction)(void (*)(void))squares, METH_FASTCALL, NULL},
+    {"rescale", (PyCFunction)(void (*)(void))rescale, METH_FASTCALL, NULL},
+    {"lm_direction", (PyCFunction)(void (*)(void))lm_direction, METH_FASTCALL, NULL},
+    {"lm_gram", (PyCFunction)(void (*)(void))lm_gram, METH_FASTCALL, NULL},
     {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, NULL},
     {"instructions", (PyCFunction)(void (*)(void))instructions, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

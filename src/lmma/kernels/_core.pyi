@@ -19,11 +19,40 @@ def lm_sample(
     z: Array | None,
     out: Array,
     projections: Array,
+    keep: Array | None,
+    gain: Array | None,
+    z_mean: Array | None,
     threads: int,
     /,
 ) -> None: ...
 def recombine(weights: Array, order: Any, rows: Array, out: Array, threads: int, /) -> None: ...
 def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, threads: int, /) -> None: ...
-def lm_mix(active: int, gram: Array, c_d: Array, u: Array, mixed: Array, /) -> float: ...
+def squares(weights: Array, order: Any, rows: Array, out: Array, threads: int, /) -> None: ...
+def rescale(
+    scales: Array,
+    rate: float,
+    weights: Array,
+    order: Any,
+    rows: Array,
+    path: Array,
+    share: float,
+    threads: int,
+    /,
+) -> None: ...
+def lm_direction(
+    weights: Array,
+    order: Any,
+    projections: Array,
+    active: int,
+    gram: Array,
+    c_d: Array,
+    vectors: Array,
+    z_mean: Array,
+    u: Array,
+    out: Array,
+    threads: int,
+    /,
+) -> None: ...
+def lm_gram(gram: Array, keep: Array, gain: Array, u: Array, length2: float, /) -> None: ...
 def pairs(words: Any, out: Array, /) -> None: ...
 def instructions(name: str = ..., /) -> str: ...

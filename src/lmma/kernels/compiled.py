@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import numpy.typing as npt
 
 from lmma.kernels import _core
-from lmma.kernels.twin import Array, Key
+from lmma.kernels.twin import Array, Indices, Key, Update
 
 
 def _default_threads() -> int:
@@ -27,6 +26,12 @@ def _default_threads() -> int:
 
 
 THREADS = _default_threads()
+NO_UPDATE = (None, None, None)
+
+
+def default_threads() -> int:
+    """Return how many threads a call may use that does not say."""
+    return THREADS
 
 
 def backend() -> str:
@@ -39,11 +44,29 @@ def normals(key: Key, generation: int, first: int, out: Array, *, threads: int =
     _core.normals(*key, generation, first, out, threads or THREADS)
 
 
-def recombine(
-    weights: Array, order: npt.NDArray[np.intp], rows: Array, out: Array, *, threads: int = 0
-) -> None:
+def recombine(weights: Array, order: Indices, rows: Array, out: Array, *, threads: int = 0) -> None:
     """Set ``out`` to the sum of ``weights[i] * rows[order[i]]``."""
     _core.recombine(weights, order, rows, out, threads or THREADS)
+
+
+def squares(weights: Array, order: Indices, rows: Array, out: Array, *, threads: int = 0) -> None:
+    """Set ``out`` to the sum of ``weights[i] * rows[order[i]] ** 2``."""
+    _core.squares(weights, order, rows, out, threads or THREADS)
+
+
+def rescale(
+    scales: Array,
+    rate: float,
+    weights: Array,
+    order: Indices,
+    rows: Array,
+    path: Array,
+    share: float,
+    *,
+    threads: int = 0,
+) -> None:
+    """Multiply ``scales`` by exp(rate (s + share (path^2 - 1))), s the sum of weights[i] rows[order[i]]^2."""
+    _core.rescale(scales, rate, weights, order, rows, path, share, threads or THREADS)
 
 
 def lm_sample(
@@ -59,15 +82,18 @@ def lm_sample(
     z: Array | None,
     out: Array,
     *,
+    update: Update | None = None,
     threads: int = 0,
 ) -> Array:
     """Draw candidates of LM-MA-ES; return the projections ``z V^T`` on all direction vectors.
 
     Afterwards ``z`` holds the standard normal numbers and ``out`` the candidates ``mean + step * d``,
     where ``d`` is ``z`` taken through the first ``active`` direction vectors. Where ``z`` is None the
-    numbers are drawn twice instead of kept.
+    numbers are drawn twice instead of kept. ``update`` is done first, as :func:`lm_update` would, but on
+    the way; ``gram`` is of the vectors after it.
     """
     projections = np.empty((len(out), len(vectors)))
+    keep, gain, z_mean = update or NO_UPDATE
     _core.lm_sample(
         *key,
         generation,
@@ -81,6 +107,9 @@ def lm_sample(
         z,
         out,
         projections,
+        keep,
+        gain,
+        z_mean,
         threads or THREADS,
     )
     return projections
@@ -91,7 +120,26 @@ def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, thread
     _core.lm_update(vectors, keep, gain, z_mean, threads or THREADS)
 
 
-def lm_mix(active: int, gram: Array, c_d: Array, u: Array) -> tuple[float, Array]:
-    """Return ``alpha`` and ``mixed`` with M z = alpha z + mixed V, for one z with V z = ``u``."""
-    mixed = np.empty(active)
-    return _core.lm_mix(active, gram, c_d, u, mixed), mixed
+def lm_gram(gram: Array, keep: Array, gain: Array, u: Array, length2: float) -> None:
+    """Take ``gram`` = V V^T where :func:`lm_update` takes V; ``u`` = V z_mean, ``length2`` = |z_mean|^2."""
+    _core.lm_gram(gram, keep, gain, u, length2)
+
+
+def lm_direction(
+    weights: Array,
+    order: Indices,
+    projections: Array,
+    active: int,
+    gram: Array,
+    c_d: Array,
+    vectors: Array,
+    z_mean: Array,
+    *,
+    threads: int = 0,
+) -> tuple[Array, Array]:
+    """Return V z_mean, the weighted mean of rows of ``projections``, and M z_mean."""
+    u, out = np.empty(len(vectors)), np.empty_like(z_mean)
+    _core.lm_direction(
+        weights, order, projections, active, gram, c_d, vectors, z_mean, u, out, threads or THREADS
+    )
+    return u, out

@@ -6,8 +6,10 @@
 
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 #else
 #define INLINE static __inline
+#define NOINLINE
 #endif
 
 #if defined(__clang__)
@@ -46,24 +48,32 @@
 #include "core_philox.h"
 #include "core_team.h"
 
-#define PAIRS 192         /* pairs of columns in a block: 48 rows of z and of V fit the second-level cache */
-#define ROWS 48           /* rows of z in a block */
+#define PAIRS_OF(single) ((single) ? 384 : 192) /* pairs of columns in a block, 48 rows of which ... */
+#define PAIRS PAIRS_OF(SINGLE)
+#define ROWS 48           /* ... of z and of V fit the second-level cache */
 #define MIX_ROWS 4        /* rows of the tile of the second product, see core_products.h */
 #define UNITS 64          /* at most so many sums are kept before they are added up */
 #define STRIP 1024        /* columns of a row handled together by recombine and update */
-#define WORDS_SCRATCH (2 * PAIRS)
+#define WORDS_SCRATCH 384 /* 64-bit words of a row of a block */
 #define FAR (1 << 22)     /* bytes; larger arrays are fetched ahead of use */
 #define WORTH_A_THREAD 65536 /* numbers; below this starting a thread costs more than it saves */
+#define LIGHTER 16        /* sums of rows take so much less time a number than drawing and products */
 
 typedef struct {
     Stream stream;
     uint64_t first;            /* number of the candidate in row 0 */
     ptrdiff_t rows, n, h, m, active, units;
-    const void *vectors, *mean, *steps; /* steps: one step for each column, or NULL */
-    void *z, *out;                      /* z: NULL where it need not be kept */
-    ptrdiff_t v_stride, z_stride, out_stride;
+    void *vectors;
+    const void *mean, *steps;  /* steps: one step for each column, or NULL */
+    void *z, *out;             /* z: NULL where it need not be kept */
+    ptrdiff_t v_stride, z_stride, out_stride, gram_stride;
+    const double *keep, *gain; /* V becomes keep V + gain z_mean first; NULL where it stays as it is */
+    const void *z_mean;
+    const double *gram, *c_d;
     double alpha, step;
     double *partial;           /* (units, rows, m) products of z with V in each unit */
+    double *projections;       /* (rows, m) their sums */
+    double *chain;             /* (active, rows) and active more: work space of fold */
     void *mix;                 /* (rows, active) in tiles of MIX_ROWS rows, transposed */
 } Sample;
 
@@ -71,7 +81,8 @@ typedef struct {
     ptrdiff_t n, stride, count, width;
     const double *weights;
     const ptrdiff_t *order;
-    const void *rows;
+    const void *rows, *base; /* base: one more row, with weight `share`; NULL if none */
+    double share, rate;
     void *out;
 } Recombine;
 
@@ -83,9 +94,8 @@ typedef struct {
 } Update;
 
 typedef struct {
-    Work normals, project, mix, recombine, update;
-    void (*fold)(Sample *job, const double *gram, ptrdiff_t stride, const double *c_d,
-                 const double *projections, double *chain);
+    Work normals, project, mix, recombine, squares, rescale, update;
+    void (*fold)(void *job);
     void (*pairs)(const void *radii, const void *angles, ptrdiff_t count, void *low, void *high);
 } Kernels;
 
@@ -93,9 +103,9 @@ INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 INLINE ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
 
 /* The first pair of columns of a unit; units are whole blocks. */
-INLINE ptrdiff_t unit_start(ptrdiff_t h, ptrdiff_t units, ptrdiff_t unit) {
-    const ptrdiff_t blocks = (h + PAIRS - 1) / PAIRS;
-    return smaller(h, blocks * unit / units * PAIRS);
+INLINE ptrdiff_t unit_start(ptrdiff_t h, ptrdiff_t pairs, ptrdiff_t units, ptrdiff_t unit) {
+    const ptrdiff_t blocks = (h + pairs - 1) / pairs;
+    return smaller(h, blocks * unit / units * pairs);
 }
 
 #define AVX2 0

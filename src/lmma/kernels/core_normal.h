@@ -62,16 +62,26 @@ INLINE Vec NAME(number)(Bits b) {
 }
 #endif
 
-/* The sum over lanes, in double precision and a fixed order. */
-INLINE double NAME(total)(Vec v) {
-    REAL x[LANES];
-    memcpy(x, &v, sizeof v);
-#if LANES == 8
-    return (((double)x[0] + x[4]) + ((double)x[1] + x[5])) + (((double)x[2] + x[6]) + ((double)x[3] + x[7]));
-#elif LANES == 4
-    return ((double)x[0] + x[2]) + ((double)x[1] + x[3]);
+/* The sums over lanes of four vectors, each in the same fixed order. */
+INLINE void NAME(totals)(const Vec *v, double *sums) {
+#if AVX2 && SINGLE
+    __m128 half[4];
+    UNROLL for (int i = 0; i < 4; i++)
+        half[i] = _mm_add_ps(_mm256_castps256_ps128(v[i]), _mm256_extractf128_ps(v[i], 1));
+    _MM_TRANSPOSE4_PS(half[0], half[1], half[2], half[3]);
+    const __m128 sum = _mm_add_ps(_mm_add_ps(half[0], half[1]), _mm_add_ps(half[2], half[3]));
+    _mm256_storeu_pd(sums, _mm256_cvtps_pd(sum));
+#elif AVX2
+    const __m256d low = _mm256_hadd_pd(v[0], v[1]), high = _mm256_hadd_pd(v[2], v[3]);
+    const __m256d across = _mm256_permute2f128_pd(low, high, 0x21), beside = _mm256_blend_pd(low, high, 0xC);
+    _mm256_storeu_pd(sums, _mm256_add_pd(beside, across));
 #else
-    return (double)x[0];
+    for (int i = 0; i < 4; i++) {
+        REAL x[LANES];
+        memcpy(x, &v[i], sizeof x);
+        sums[i] = 0.0;
+        for (int lane = 0; lane < LANES; lane++) sums[i] += (double)x[lane];
+    }
 #endif
 }
 

@@ -1,4 +1,4 @@
-/* A team of threads that shares out numbered units of work.
+/* A team of threads that shares out numbered units of work, in one phase or several.
 
    What a unit computes depends on its number alone and each unit writes to its own place, so results do
    not depend on how many threads there are or on which of them takes which unit. Threads live for one
@@ -9,57 +9,93 @@
 #else
 #define HAVE_THREADS 1
 #include <pthread.h>
+#include <sched.h>
 #endif
 
 #define MAX_THREADS 64
+#define MAX_PHASES 2
 #define ALIGNMENT 64
+#define PATIENCE 4096 /* looks at the others' progress before the core is offered to somebody else */
 
 typedef void (*Work)(const void *job, ptrdiff_t unit, char *scratch);
 
 typedef struct {
-    Work work;
-    const void *job;
+    Work work[MAX_PHASES];
+    void (*between)(void *job); /* done once, by one thread, before the second phase */
+    int phases;
+    void *job;
     ptrdiff_t units;
-    size_t scratch; /* bytes a thread needs */
-    ptrdiff_t next; /* first unit not taken yet */
-    int failed;     /* no memory */
+    size_t scratch;             /* bytes a thread needs, a multiple of ALIGNMENT */
+    char *memory;               /* for all threads */
+    int members;                /* threads that have taken a place in it */
+    int done;                   /* helpers that have no more to do in the first phase */
+    int open;                   /* phases that may begin */
+    ptrdiff_t next[MAX_PHASES]; /* first unit not taken yet */
 } Team;
 
-static void *member(void *shared) {
-    Team *team = shared;
-    char *memory = malloc(team->scratch + ALIGNMENT);
-    if (!memory) {
-        team->failed = 1;
-        return NULL;
-    }
-    char *scratch = memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
-    for (;;) {
 #if HAVE_THREADS
-        const ptrdiff_t unit = __atomic_fetch_add(&team->next, 1, __ATOMIC_RELAXED);
+#define TAKE(counter) __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL)
+#define AWAIT(counter, count)                                                                    \
+    for (int look = 0; __atomic_load_n(counter, __ATOMIC_ACQUIRE) < (count); look++)             \
+        if (look >= PATIENCE) sched_yield()
 #else
-        const ptrdiff_t unit = team->next++;
+#define TAKE(counter) ((*(counter))++)
 #endif
+
+static void take_units(Team *team, int phase, char *scratch) {
+    for (;;) {
+        const ptrdiff_t unit = TAKE(&team->next[phase]);
         if (unit >= team->units) break;
-        team->work(team->job, unit, scratch);
+        team->work[phase](team->job, unit, scratch);
     }
-    free(memory);
-    return NULL;
 }
 
-/* Do all units with up to `threads` threads; return 0, or -1 where memory ran out. */
-static int run_team(int threads, Work work, const void *job, ptrdiff_t units, size_t scratch) {
-    Team team = {work, job, units, scratch, 0, 0};
+#if HAVE_THREADS
+static void *helper(void *shared) {
+    Team *team = shared;
+    char *scratch = team->memory + (size_t)TAKE(&team->members) * team->scratch;
+    take_units(team, 0, scratch);
+    TAKE(&team->done);
+    if (team->phases > 1) {
+        AWAIT(&team->open, 2);
+        take_units(team, 1, scratch);
+    }
+    return NULL;
+}
+#endif
+
+/* Do all units of all phases with up to `threads` threads; return 0, or -1 where there is no memory: then
+   nothing has been done. */
+static int run_team(int threads, Team *team) {
+    threads = (int)(team->units < threads ? team->units : threads);
+    if (threads < 1) threads = 1;
+    team->scratch = (team->scratch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    char *memory = malloc((size_t)threads * team->scratch + ALIGNMENT);
+    if (!memory) return -1;
+    team->memory = memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
+    team->members = 1; /* the first place is the caller's */
+    team->done = team->open = 0;
+    team->next[0] = team->next[1] = 0;
+    int started = 0;
 #if HAVE_THREADS
     pthread_t helpers[MAX_THREADS];
-    int started = 0;
-    while (started + 1 < threads && started + 1 < units && started < MAX_THREADS &&
-           pthread_create(&helpers[started], NULL, member, &team) == 0)
+    while (started + 1 < threads && pthread_create(&helpers[started], NULL, helper, team) == 0)
         started++; /* fewer than asked for will do */
-    member(&team);
-    for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
-#else
-    (void)threads;
-    member(&team);
 #endif
-    return team.failed && team.next < team.units ? -1 : 0;
+    take_units(team, 0, team->memory);
+    if (team->phases > 1) {
+#if HAVE_THREADS
+        AWAIT(&team->done, started);
+#endif
+        team->between(team->job);
+#if HAVE_THREADS
+        __atomic_store_n(&team->open, 2, __ATOMIC_RELEASE);
+#endif
+        take_units(team, 1, team->memory);
+    }
+#if HAVE_THREADS
+    for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
+#endif
+    free(memory);
+    return 0;
 }

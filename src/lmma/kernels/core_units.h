@@ -5,8 +5,8 @@ static void NAME(normals_unit)(const void *shared, ptrdiff_t unit, char *scratch
     const Sample *job = shared;
     uint64_t *words = (uint64_t *)scratch;
     REAL *buffer = (REAL *)(words + WORDS_SCRATCH);
-    const ptrdiff_t stop = unit_start(job->h, job->units, unit + 1);
-    for (ptrdiff_t start = unit_start(job->h, job->units, unit); start < stop; start += PAIRS) {
+    const ptrdiff_t stop = unit_start(job->h, PAIRS, job->units, unit + 1);
+    for (ptrdiff_t start = unit_start(job->h, PAIRS, job->units, unit); start < stop; start += PAIRS) {
         const ptrdiff_t count = smaller(PAIRS, stop - start);
         const ptrdiff_t low = smaller(count, job->n - start);
         const ptrdiff_t high = smaller(count, job->n - job->h - start);
@@ -25,6 +25,20 @@ static void NAME(normals_unit)(const void *shared, ptrdiff_t unit, char *scratch
     }
 }
 
+/* Bring the direction vectors up to date if an update waits, and pack `count` columns of them. */
+static void NAME(pack_vectors)(const Sample *job, ptrdiff_t column, ptrdiff_t count, ptrdiff_t width, REAL *v) {
+    REAL *rows = (REAL *)job->vectors + column;
+    if (!job->keep || count <= 0) {
+        NAME(pack)(rows, job->v_stride, job->m, count, width, width, v);
+        return;
+    }
+    const REAL *mean = (const REAL *)job->z_mean + column;
+    for (ptrdiff_t i = 0; i < job->m; i++, rows += job->v_stride, v += width) {
+        NAME(renew)(rows, count, (REAL)job->keep[i], (REAL)job->gain[i], mean, v);
+        if (count < width) memset(v + count, 0, (size_t)(width - count) * sizeof(REAL));
+    }
+}
+
 /* Draw z and sum up its products with every direction vector. */
 static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Sample *job = shared;
@@ -33,22 +47,23 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
     REAL *z = v + job->m * 2 * smaller(PAIRS, job->h);
     double *sums = job->partial + unit * job->rows * job->m;
     memset(sums, 0, (size_t)(job->rows * job->m) * sizeof(double));
-    const ptrdiff_t stop = unit_start(job->h, job->units, unit + 1);
-    for (ptrdiff_t start = unit_start(job->h, job->units, unit); start < stop; start += PAIRS) {
+    const ptrdiff_t stop = unit_start(job->h, PAIRS, job->units, unit + 1);
+    for (ptrdiff_t start = unit_start(job->h, PAIRS, job->units, unit); start < stop; start += PAIRS) {
         const ptrdiff_t count = smaller(PAIRS, stop - start), width = 2 * count;
         const ptrdiff_t low = larger(0, smaller(count, job->n - start));
         const ptrdiff_t high = larger(0, smaller(count, job->n - job->h - start));
         const REAL *vectors = (const REAL *)job->vectors + start;
         const int whole = low == count && high == count;
-        NAME(pack)(vectors, job->v_stride, job->m, low, count, width, v);
-        NAME(pack)(vectors + job->h, job->v_stride, job->m, high, count, width, v + count);
+        REAL *v_high = v + job->m * count;
+        NAME(pack_vectors)(job, start, low, count, v);
+        NAME(pack_vectors)(job, start + job->h, high, count, v_high);
         for (ptrdiff_t top = 0; top < job->rows; top += ROWS) {
             const ptrdiff_t rows = smaller(ROWS, job->rows - top);
             for (ptrdiff_t i = 0; i < rows; i++) {
                 const uint64_t candidate = job->first + (uint64_t)(top + i);
                 REAL *numbers = z + i * width;
                 REAL *out = (REAL *)job->z + (top + i) * job->z_stride + start;
-                const int more = top + i < job->m && start + 2 * PAIRS <= stop;
+                const int more = top + i < job->m && start + 2 * PAIRS <= job->h;
                 const REAL *ahead = more ? vectors + (top + i) * job->v_stride + PAIRS : NULL;
                 NAME(draw)(&job->stream, candidate, job->h, start, count, words, numbers, numbers + count,
                            job->z && whole ? out : NULL, ahead);
@@ -57,7 +72,8 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
                     memcpy(out + job->h, numbers + count, (size_t)high * sizeof(REAL));
                 }
             }
-            NAME(dots)(z, rows, v, job->m, width, sums + top * job->m);
+            NAME(dots)(z, width, rows, v, job->m, count, sums + top * job->m);
+            NAME(dots)(z + count, width, rows, v_high, job->m, count, sums + top * job->m);
         }
     }
 }
@@ -123,18 +139,24 @@ static void NAME(pack_mix)(const Sample *job, ptrdiff_t column, ptrdiff_t count,
 
 /* Algorithm 1's chain of factors d <- a_j d + c_j (m_j . d) m_j, j = 1 ... active, needs of d only its
    products s_j = m_j . d_{j-1}: with d = alpha z + sum of e_i s_i m_i so far, s_j follows from z V^T and
-   V V^T. Sets alpha and mix = e * s; `chain` holds s, (active, rows). */
-static void NAME(fold)(Sample *job, const double *gram, ptrdiff_t stride, const double *c_d,
-                       const double *projections, double *chain) {
+   V V^T. Sums up z V^T over units, then sets alpha and mix = e * s; `chain` holds s. */
+static void NAME(fold)(void *shared) {
+    Sample *job = shared;
     const ptrdiff_t rows = job->rows, active = job->active;
+    const double *gram = job->gram, *c_d = job->c_d, *projections = job->projections;
+    double *chain = job->chain, *e = chain + active * rows;
     REAL *mix = job->mix;
-    double *e = chain + active * rows;
+    for (ptrdiff_t i = 0; i < rows * job->m; i++) {
+        double sum = 0.0;
+        for (ptrdiff_t unit = 0; unit < job->units; unit++) sum += job->partial[unit * rows * job->m + i];
+        job->projections[i] = sum;
+    }
     job->alpha = 1.0;
     for (ptrdiff_t j = 0; j < active; j++) {
         double *s = chain + j * rows;
         for (ptrdiff_t k = 0; k < rows; k++) s[k] = job->alpha * projections[k * job->m + j];
         for (ptrdiff_t i = 0; i < j; i++) {
-            const double weight = e[i] * gram[j * stride + i], *earlier = chain + i * rows;
+            const double weight = e[i] * gram[j * job->gram_stride + i], *earlier = chain + i * rows;
             for (ptrdiff_t k = 0; k < rows; k++) s[k] += weight * earlier[k];
         }
         for (ptrdiff_t i = 0; i < j; i++) e[i] *= 1.0 - c_d[j];
@@ -152,10 +174,10 @@ static void NAME(mix_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     uint64_t *words = (uint64_t *)scratch;
     REAL *mean = (REAL *)(words + WORDS_SCRATCH), *step = mean + 2 * PAIRS, *z = step + 2 * PAIRS;
     REAL *v[2] = {z + MIX_ROWS * 2 * PAIRS, z + (MIX_ROWS * 2 + job->active) * PAIRS};
-    const ptrdiff_t stop = unit_start(job->h, job->units, unit + 1);
-    for (ptrdiff_t start = unit_start(job->h, job->units, unit); start < stop; start += PAIRS) {
+    const ptrdiff_t stop = unit_start(job->h, PAIRS, job->units, unit + 1);
+    for (ptrdiff_t start = unit_start(job->h, PAIRS, job->units, unit); start < stop; start += PAIRS) {
         const ptrdiff_t count = smaller(PAIRS, stop - start), columns[2] = {start, start + job->h};
-        const int far_away = job->rows * job->n * (ptrdiff_t)sizeof(REAL) > FAR && start + 2 * PAIRS <= stop;
+        const int far_away = job->rows * job->n * (ptrdiff_t)sizeof(REAL) > FAR && start + 2 * PAIRS <= job->h;
         const ptrdiff_t valid[2] = {smaller(count, job->n - columns[0]), smaller(count, job->n - columns[1])};
         for (int side = 0; side < 2; side++) {
             if (valid[side] <= 0) continue;
@@ -179,7 +201,7 @@ static void NAME(mix_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     }
 }
 
-/* out = the sum of weight[i] * rows[order[i]], four rows at a time. */
+/* out = share * base + the sum of weight[i] * rows[order[i]], four rows at a time. */
 static void NAME(recombine_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Recombine *job = shared;
     const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width);
@@ -187,7 +209,12 @@ static void NAME(recombine_unit)(const void *shared, ptrdiff_t unit, char *scrat
     for (ptrdiff_t start = unit * job->width; start < stop; start += STRIP) {
         const ptrdiff_t count = smaller(STRIP, stop - start);
         REAL *out = (REAL *)job->out + start;
-        memset(out, 0, (size_t)count * sizeof(REAL));
+        if (job->base) {
+            const REAL *base = (const REAL *)job->base + start, share = (REAL)job->share;
+            for (ptrdiff_t j = 0; j < count; j++) out[j] = share * base[j];
+        } else {
+            memset(out, 0, (size_t)count * sizeof(REAL));
+        }
         for (ptrdiff_t i = 0; i < job->count; i += 4) {
             const REAL *row[4];
             REAL weight[4];
@@ -217,6 +244,43 @@ static void NAME(recombine_unit)(const void *shared, ptrdiff_t unit, char *scrat
     }
 }
 
+/* The sum of weight[i] * rows[order[i]]^2 in `count` columns from `start` on. */
+static void NAME(add_squares)(const Recombine *job, ptrdiff_t start, ptrdiff_t count, REAL *sum) {
+    memset(sum, 0, (size_t)count * sizeof(REAL));
+    for (ptrdiff_t i = 0; i < job->count; i++) {
+        const REAL *row = (const REAL *)job->rows + job->order[i] * job->stride + start;
+        const REAL weight = (REAL)job->weights[i];
+        for (ptrdiff_t j = 0; j < count; j++) sum[j] += weight * (row[j] * row[j]);
+    }
+}
+
+static void NAME(squares_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
+    const Recombine *job = shared;
+    const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width);
+    (void)scratch;
+    for (ptrdiff_t start = unit * job->width; start < stop; start += STRIP)
+        NAME(add_squares)(job, start, smaller(STRIP, stop - start), (REAL *)job->out + start);
+}
+
+/* out *= exp(rate * (those squares + share * (base^2 - 1))). */
+static void NAME(rescale_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
+    const Recombine *job = shared;
+    const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width);
+    const REAL share = (REAL)job->share, rate = (REAL)job->rate;
+    REAL excess[STRIP];
+    (void)scratch;
+    for (ptrdiff_t start = unit * job->width; start < stop; start += STRIP) {
+        const ptrdiff_t count = smaller(STRIP, stop - start);
+        const REAL *base = (const REAL *)job->base + start;
+        REAL *out = (REAL *)job->out + start;
+        NAME(add_squares)(job, start, count, excess);
+        for (ptrdiff_t j = 0; j < count; j++) {
+            const REAL exponent = rate * (excess[j] + share * (base[j] * base[j] - 1));
+            out[j] *= SINGLE ? (REAL)expf((float)exponent) : (REAL)exp(exponent);
+        }
+    }
+}
+
 /* Row i of the direction vectors becomes keep[i] * row + gain[i] * z_mean. */
 static void NAME(update_unit)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Update *job = shared;
@@ -227,15 +291,14 @@ static void NAME(update_unit)(const void *shared, ptrdiff_t unit, char *scratch)
         const REAL *mean = (const REAL *)job->z_mean + start;
         for (ptrdiff_t i = 0; i < job->m; i++) {
             REAL *row = (REAL *)job->vectors + i * job->stride + start;
-            const REAL keep = (REAL)job->keep[i], gain = (REAL)job->gain[i];
-            for (ptrdiff_t j = 0; j < count; j++) row[j] = keep * row[j] + gain * mean[j];
+            NAME(renew)(row, count, (REAL)job->keep[i], (REAL)job->gain[i], mean, row);
         }
     }
 }
 
 static const Kernels NAME(kernels) = {
-    NAME(normals_unit), NAME(project_unit), NAME(mix_unit), NAME(recombine_unit), NAME(update_unit),
-    NAME(fold),         NAME(pairs),
+    NAME(normals_unit), NAME(project_unit), NAME(mix_unit), NAME(recombine_unit), NAME(squares_unit),
+    NAME(rescale_unit), NAME(update_unit),  NAME(fold),     NAME(pairs),
 };
 
 #undef PAIR_LANES

@@ -18,6 +18,7 @@ reach 8.49 in float64 and 6.66 in float32.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -26,9 +27,11 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.floating]
 Words = npt.NDArray[Any]  # unsigned, of the width of the numbers made from them
+Indices = npt.NDArray[np.intp]
 Key = tuple[int, int]
+Update = tuple[Array, Array, Array]  # keep, gain and z_mean of ``lm_update``
 
-CHUNK = 4096  # words handled at a time: a handful of arrays of this size stay in the second-level cache
+CHUNK = 6144  # words handled at a time: a handful of arrays of this size stay in the second-level cache
 
 # sqrt(2) sin(pi/2 x) / x in powers of x^2, least largest error for x^2 <= 1/4: 3e-18 and 3e-9.
 _SINE64 = (
@@ -119,13 +122,44 @@ def _box_muller(radii: Words, angles: Words, work: Array) -> tuple[Array, Array]
     return square, x
 
 
-def recombine(
-    weights: Array, order: npt.NDArray[np.intp], rows: Array, out: Array, *, threads: int = 0
-) -> None:
+def recombine(weights: Array, order: Indices, rows: Array, out: Array, *, threads: int = 0) -> None:
     """Set ``out`` to the sum of ``weights[i] * rows[order[i]]``."""
-    out[...] = 0.0
-    for weight, index in zip(weights.tolist(), order.tolist(), strict=True):
-        out += weight * rows[index]
+    weights = weights.astype(rows.dtype, copy=False)
+    for columns in _strips(len(order), len(out)):
+        np.matmul(weights, rows[order, columns], out=out[columns])
+
+
+def squares(weights: Array, order: Indices, rows: Array, out: Array, *, threads: int = 0) -> None:
+    """Set ``out`` to the sum of ``weights[i] * rows[order[i]] ** 2``."""
+    weights = weights.astype(rows.dtype, copy=False)
+    for columns in _strips(len(order), len(out)):
+        np.matmul(weights, np.square(rows[order, columns]), out=out[columns])
+
+
+def rescale(
+    scales: Array,
+    rate: float,
+    weights: Array,
+    order: Indices,
+    rows: Array,
+    path: Array,
+    share: float,
+    *,
+    threads: int = 0,
+) -> None:
+    """Multiply ``scales`` by exp(rate (s + share (path^2 - 1))), s the sum of weights[i] rows[order[i]]^2."""
+    excess = np.empty_like(scales)
+    squares(weights, order, rows, excess)
+    excess += share * (np.square(path) - 1)
+    excess *= rate
+    np.exp(excess, out=excess)
+    scales *= excess
+
+
+def _strips(height: int, n: int) -> Iterator[slice]:
+    """Cut ``n`` columns into strips, so that ``height`` rows of one fit the second-level cache."""
+    width = max(1, 8 * CHUNK // max(1, height))
+    return (slice(start, start + width) for start in range(0, n, width))
 
 
 def fold(gram: Array, c_d: Array) -> tuple[float, Array]:
@@ -137,11 +171,18 @@ def fold(gram: Array, c_d: Array) -> tuple[float, Array]:
         s = (I - L)^{-1} diag(alpha_{j-1}) V z,    L_jk = (alpha_{j-1} / alpha_k) c_d,k gram_jk,  k < j,
         d = alpha_m z + sum_k (alpha_m / alpha_k) c_d,k s_k m_k.
     """
-    alpha, lower, outer = _chain(np.asarray(c_d, dtype=np.float64).tobytes())
-    system = gram * lower
+    gram, c_d = np.asarray(gram, dtype=np.float64), np.asarray(c_d, dtype=np.float64)
+    return _fold(gram.tobytes(), c_d.tobytes())
+
+
+@lru_cache(2)  # one generation asks for the same twice
+def _fold(products: bytes, rates: bytes) -> tuple[float, Array]:
+    alpha, lower, outer = _chain(rates)
+    system = np.frombuffer(products).reshape(lower.shape) * lower
     system.flat[:: len(lower) + 1] = 1.0  # I - L
     mix: Array = np.linalg.inv(system)
     mix *= outer
+    mix.flags.writeable = False  # every caller shares it
     return alpha, mix.T
 
 
@@ -156,12 +197,27 @@ def _chain(rates: bytes) -> tuple[float, Array, Array]:
     return float(alpha[-1]), lower, np.multiply.outer(alpha[-1] * gain, before)
 
 
-def lm_mix(active: int, gram: Array, c_d: Array, u: Array) -> tuple[float, Array]:
-    """Return ``alpha`` and ``mixed`` with M z = alpha z + mixed V, for one z with V z = ``u``."""
+def lm_direction(
+    weights: Array,
+    order: Indices,
+    projections: Array,
+    active: int,
+    gram: Array,
+    c_d: Array,
+    vectors: Array,
+    z_mean: Array,
+    *,
+    threads: int = 0,
+) -> tuple[Array, Array]:
+    """Return V z_mean, the weighted mean of rows of ``projections``, and M z_mean."""
+    u: Array = weights @ projections[order]
     if active == 0:
-        return 1.0, np.empty(0)
+        return u, z_mean.copy()
     alpha, mix = fold(gram[:active, :active], c_d[:active])
-    return alpha, u[:active] @ mix
+    mixed = (u[:active] @ mix).astype(z_mean.dtype, copy=False)
+    direction: Array = mixed @ vectors[:active]
+    direction += alpha * z_mean
+    return u, direction
 
 
 def lm_sample(
@@ -177,13 +233,17 @@ def lm_sample(
     z: Array | None,
     out: Array,
     *,
+    update: Update | None = None,
     threads: int = 0,
 ) -> Array:
     """Draw candidates of LM-MA-ES; return the projections ``z V^T`` on all direction vectors.
 
     Afterwards ``z`` holds the standard normal numbers and ``out`` the candidates ``mean + step * d``,
-    where ``d`` is ``z`` taken through the first ``active`` direction vectors. ``z`` may be None.
+    where ``d`` is ``z`` taken through the first ``active`` direction vectors. ``z`` may be None. ``update``
+    is done first, as by :func:`lm_update`; ``gram`` is of the vectors after it.
     """
+    if update is not None:
+        lm_update(vectors, *update)
     if z is None:
         z = np.empty_like(out)
     normals(key, generation, first, z)
@@ -206,9 +266,26 @@ def lm_sample(
 
 def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, threads: int = 0) -> None:
     """Set row ``i`` of ``vectors`` to ``keep[i] * row + gain[i] * z_mean``."""
-    for row, k, g in zip(vectors, keep.tolist(), gain.tolist(), strict=True):
-        row *= k
-        row += g * z_mean
+    keeps, gains = (rates.astype(vectors.dtype, copy=False)[:, None] for rates in (keep, gain))
+    for columns in _strips(*vectors.shape):
+        part = vectors[:, columns]
+        part *= keeps
+        part += gains * z_mean[columns]
+
+
+def lm_gram(gram: Array, keep: Array, gain: Array, u: Array, length2: float) -> None:
+    """Take ``gram`` = V V^T where :func:`lm_update` takes V; ``u`` = V z_mean, ``length2`` = |z_mean|^2."""
+    half = keep * u
+    half += (length2 / 2) * gain
+    cross = np.multiply.outer(half, gain)
+    gram *= np.multiply.outer(keep, keep)
+    gram += cross
+    gram += cross.T
+
+
+def default_threads() -> int:
+    """Return how many threads a call may use that does not say."""
+    return 1
 
 
 def backend() -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from lmma.plotting.style import COLOURS, quieten, save
 
 __all__ = ["gallery", "progress", "success_curves"]
 
+DASHES = ("-", "--", ":", "-.")  # methods without much to adapt run into one another
 BANDS = (0, 1000, 2000, 5000)  # problems shown in the paper's figure, 100 each, by initial objective
 
 
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
     from lmma.attack.records import Record
 
 
-def _subplots(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+def _subplots(
+    rows: int, columns: int, size: tuple[float, float], widths: Sequence[float] | None = None
+) -> tuple[Any, Any]:
     from matplotlib.figure import Figure  # no pyplot: nothing global is touched
 
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return figure, figure.subplots(rows, columns, squeeze=False, width_ratios=widths)
 
 
 def gallery(
@@ -54,20 +58,22 @@ def gallery(
         Labels of the columns of predict_proba.
     """
     rows = max(1, (len(records) + 1) // 2)
-    figure, axes = _subplots(rows, 6, (9.6, 1.9 * rows))
+    figure, axes = _subplots(
+        rows, 7, (9.9, 1.9 * rows), (1, 1, 1, 0.15, 1, 1, 1)
+    )  # a gap between two records
     for axis in axes.ravel():
         axis.set_axis_off()
     for k, record in enumerate(records):
         x0 = np.asarray(originals[record.image], dtype=float)
         difference = record.adversarial.astype(float) - x0
         boost = float(np.abs(difference).max()) or 1.0
-        left, middle, right = axes[k // 2, 3 * (k % 2) : 3 * (k % 2) + 3]
+        left, middle, right = axes[k // 2, 4 * (k % 2) : 4 * (k % 2) + 3]
         name = names if names is not None else range(1 + max(record.label, record.found))
         left.imshow(x0.reshape(shape), cmap="gray", vmin=0, vmax=high)
         middle.imshow(difference.reshape(shape), cmap="gray", vmin=-boost, vmax=boost)
         right.imshow(record.adversarial.reshape(shape), cmap="gray", vmin=0, vmax=high)
         left.set_title(f"image {record.image}: {name[record.label]}", fontsize=8)
-        middle.set_title(f"difference, {high / 2 / boost:.0f} fold", fontsize=8)
+        middle.set_title(f"difference, times {high / 2 / boost:.0f}", fontsize=8)
         right.set_title(f"taken for {name[record.found]}, L2 {record.l2:.3g}", fontsize=8)
     save(figure, path)
 
@@ -114,12 +120,12 @@ def progress(
         above, below = axes[:, number]
         chosen = order[band : band + size]
         lowest = 0.0
-        for (name, table), colour in zip(tables.items(), COLOURS, strict=False):
+        for (name, table), (colour, dash) in zip(tables.items(), _styles(), strict=False):
             longest = max(len(table[image].curve) for image in chosen)
             medians = np.median([_filled(table[image].curve, longest) for image in chosen], axis=0)
             queries = np.arange(longest) * (popsize or first[chosen[0]].queries // (longest - 1))
             for axis in (above, below):
-                axis.plot(queries, medians, color=colour, lw=1.4, label=name)
+                axis.plot(queries, medians, color=colour, ls=dash, lw=1.4, label=name)
             lowest = min(lowest, float(medians.min()))
         title = titles[number] if titles else f"problems {band} to {band + len(chosen) - 1}"
         above.set_title(title, fontsize=9)
@@ -134,6 +140,11 @@ def progress(
     save(figure, path)
 
 
+def _styles() -> Iterator[tuple[str, str]]:
+    """Return colours and dashes, one pair for each method."""
+    return zip(COLOURS, itertools.cycle(DASHES), strict=False)
+
+
 def _filled(curve: NDArray[np.float64], length: int) -> NDArray[np.float64]:
     """Return the curve with its last value kept up to `length`: a finished run stays where it is."""
     return np.concatenate([curve, np.full(length - len(curve), curve[-1])])
@@ -144,12 +155,12 @@ def success_curves(campaigns: Mapping[str, Sequence[Record]], path: str | Path) 
     figure, axes = _subplots(1, 1, (5.4, 3.6))
     axis = axes[0, 0]
     far = max((r.l2 for records in campaigns.values() for r in records if r.success), default=1.0)
-    for (name, records), colour in zip(campaigns.items(), COLOURS, strict=False):
+    for (name, records), (colour, dash) in zip(campaigns.items(), _styles(), strict=False):
         reached = np.sort([r.l2 for r in records if r.success])
         share = 100 * np.arange(1, len(reached) + 1) / max(1, len(records))
         last = share[-1] if len(share) else 0.0
         x, y = np.concatenate([[0.0], reached, [far]]), np.concatenate([[0.0], share, [last]])
-        axis.step(x, y, where="post", color=colour, label=name)
+        axis.step(x, y, where="post", color=colour, ls=dash, label=name)
     quieten(axis)
     axis.set_xlabel("L2 distance allowed")
     axis.set_ylabel("images with an adversarial, %")

@@ -2,6 +2,6 @@
 
 from lmma.report.html import as_html
 from lmma.report.markdown import as_markdown
-from lmma.report.parts import Chart, Commands, Part, Prose, Table
+from lmma.report.parts import Chart, Commands, Part, Picture, Prose, Table
 
-__all__ = ["Chart", "Commands", "Part", "Prose", "Table", "as_html", "as_markdown"]
+__all__ = ["Chart", "Commands", "Part", "Picture", "Prose", "Table", "as_html", "as_markdown"]

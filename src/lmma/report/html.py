@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Mapping
 from html import escape
 
 from lmma.report.charts import chart, plotly_script
-from lmma.report.parts import Chart, Commands, Part, Prose, Table
+from lmma.report.parts import Chart, Commands, Part, Picture, Prose, Table
 
 STYLE = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #5a6470; --line: #e2e6ea; --accent: #0072B2; }
@@ -26,7 +27,7 @@ th, td { padding: 0.45rem 0.7rem 0.45rem 0; border-bottom: 1px solid var(--line)
 td.verdict { white-space: nowrap; font-weight: 600; } td details { color: var(--soft); font-size: 0.85rem; }
 .holds { color: #00664a; } .fails { color: #a34700; } .open { color: var(--soft); font-weight: 400; }
 pre { background: #f5f7f9; border: 1px solid var(--line); border-radius: 4px; padding: 0.8rem 1rem; }
-pre { overflow-x: auto; }
+pre { overflow-x: auto; } img { max-width: 100%; }
 .chart { width: 100%; } .chart svg { max-width: 100%; height: auto; } summary { cursor: pointer; }
 """
 MARKS = {
@@ -72,10 +73,18 @@ def _part(part: Part, interactive: bool) -> str:
             f"<p>{escape(part.lead)}</p>" if part.lead else ""
         ) + f"<pre>{escape(chr(10).join(part.lines))}</pre>"
     elif isinstance(part, Chart):
-        inner = _chart(part, interactive) + f'<p class="caption">{escape(part.data.caption)}</p>'
+        inner = _chart(part, interactive) + _caption(part.data.caption)
+    elif isinstance(part, Picture):
+        code = base64.b64encode(part.png).decode()
+        inner = f'<img alt="{escape(part.heading)}" src="data:image/png;base64,{code}">'
+        inner += _caption(part.caption)
     else:
         inner = (f"<p>{escape(part.lead)}</p>" if part.lead else "") + _table(part)
     return f"{head}{inner}</section>"
+
+
+def _caption(text: str) -> str:
+    return f'<p class="caption">{escape(text)}</p>'
 
 
 def _chart(part: Chart, interactive: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lmma.report.parts import Chart, Commands, Part, Prose, Table
+from lmma.report.parts import Chart, Commands, Part, Picture, Prose, Table
 
 
 def as_markdown(title: str, lead: str, parts: Iterable[Part]) -> str:
@@ -23,6 +23,8 @@ def _block(part: Part) -> list[str]:
     if isinstance(part, Chart):
         picture = [f"![{part.data.title}]({part.picture})"] if part.picture else []
         return [f"## {part.data.title}", *picture, part.data.caption]
+    if isinstance(part, Picture):
+        return [f"## {part.heading}", f"![{part.heading}]({part.name})", *filter(None, [part.caption])]
     return [f"## {part.heading}", *filter(None, [part.lead]), _table(part)]
 
 

@@ -26,6 +26,16 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture of pixels under a heading."""
+
+    heading: str
+    png: bytes
+    name: str  # address of the same picture beside the report
+    caption: str = ""
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows under a heading; all rows have the columns of the first."""
 
@@ -45,4 +55,4 @@ class Commands:
     lead: str = ""
 
 
-Part = Prose | Chart | Table | Commands
+Part = Prose | Chart | Picture | Table | Commands

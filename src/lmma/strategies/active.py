@@ -7,32 +7,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from lmma.strategies.recombination import Array, Selection
-
-CHUNK = 2048  # columns squared at a time: with some 20 candidates they stay in the second-level cache
+from lmma.strategies.recombination import Array
 
 
 @lru_cache(16)
 def active_weights(lam: int) -> Array:
-    """Return log((lam + 1)/2) - log i for i = 1 ... lam, the positive scaled to sum 1, the negative to -1."""
+    """Return log((lam + 1)/2) - log i for i = 1 ... lam, the positive scaled to sum 1, the negative to -1.
+
+    They sum to 0: weighted with them, z^2 and z^2 - 1 have the same sum, zero on average where ranks are
+    random. A single candidate has no rank to learn from and weighs nothing.
+    """
+    if lam < 2:
+        return np.zeros(lam)
     raw = math.log((lam + 1) / 2) - np.log(np.arange(1, lam + 1))
     positive, negative = np.maximum(raw, 0.0), np.minimum(raw, 0.0)
     weights: Array = positive / positive.sum() - negative / negative.sum()
     weights.flags.writeable = False  # every caller shares it
     return weights
-
-
-def active_squares(best: Selection) -> Array:
-    """Return sum_i v_i z_i^2 for each coordinate, over every candidate that has a value.
-
-    As the v_i sum to 0 this is also sum_i v_i (z_i^2 - 1): zero on average where ranks are random.
-    """
-    z = best.sampled_z
-    weights = np.zeros(len(z), dtype=z.dtype)  # in the order of sampling, so that z need not be copied
-    if len(best.order) > 1:
-        weights[best.order] = active_weights(len(best.order))
-    squares = np.empty(z.shape[1], dtype=z.dtype)
-    for start in range(0, z.shape[1], CHUNK):
-        chunk = slice(start, start + CHUNK)
-        np.matmul(weights, np.square(z[:, chunk]), out=squares[chunk])
-    return squares

@@ -67,6 +67,17 @@ def checked_popsize(popsize: int | None, default: int) -> int:
     return int(popsize)
 
 
+def checked_threads(threads: int | None) -> int:
+    """Return how many threads kernels may use, 0 where they shall decide."""
+    if threads is None:
+        return 0
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
+        raise TypeError(f"threads must be an integer or None, got {threads!r}")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}: None leaves it to LMMA_NUM_THREADS")
+    return int(threads)
+
+
 def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Return float64 or float32."""
     try:

@@ -20,6 +20,7 @@ from lmma.strategies.arguments import (
     checked_dtype,
     checked_popsize,
     checked_sigma0,
+    checked_threads,
     checked_values,
     checked_x0,
     key_from,
@@ -53,11 +54,14 @@ class Strategy(ABC):
         Precision of the state and of the candidates.
     tolx, tolfun : float
         Tolerances of :meth:`stop`.
+    threads : int, optional
+        Threads the compiled kernels may use; by default what the environment variable LMMA_NUM_THREADS says,
+        else one for each core. Results do not depend on it, not in a single bit.
     """
 
     name: ClassVar[str] = ""
     STATE: ClassVar[tuple[str, ...]] = (
-        "mean", "sigma", "sigma0", "generation", "evaluations", "failures", "best_x", "best_fun",
+        "mean", "sigma", "sigma0", "max_sigma", "generation", "evaluations", "failures", "best_x", "best_fun",
         "_spread_x", "_spread_f",
     )  # fmt: skip
 
@@ -71,14 +75,17 @@ class Strategy(ABC):
         dtype: npt.DTypeLike = "float64",
         tolx: float = DEFAULT_TOLERANCE,
         tolfun: float = DEFAULT_TOLERANCE,
+        threads: int | None = None,
     ) -> None:
         self.dtype = checked_dtype(dtype)
+        self.threads = checked_threads(threads)
         self.mean = checked_x0(x0, self.dtype)
         self.n = len(self.mean)
         self.popsize = checked_popsize(popsize, default_popsize(self.n))
         self._refuse_what_does_not_fit()
         self.sigma, self.scale = checked_sigma0(sigma0, self.n, self.dtype)
         self.sigma0 = self.sigma
+        self.max_sigma = math.inf  # sigma grows no further: a box has an end
         self.key = key_from(rng)
         self.tolx, self.tolfun = float(tolx), float(tolfun)
         self.generation = 0
@@ -162,10 +169,11 @@ class Strategy(ABC):
             lowest = float(ranked[0])
             if lowest < self.best_fun:
                 self.best_fun = lowest
-                np.copyto(self.best_x, self._asked[order[0]])
+                np.copyto(self.best_x, self._candidate(int(order[0])))
             self._recent.append(lowest)
             self._spread_f = float(ranked[-1]) - lowest
             self._update(order, ranked)
+            self.sigma = min(self.sigma, self.max_sigma)
         self._asked = None
 
     def stop(self) -> dict[str, float]:
@@ -242,6 +250,13 @@ class Strategy(ABC):
 
     # Helpers for subclasses
 
+    def _candidate(self, row: int) -> Array:
+        """Return one of the candidates that were asked for last."""
+        if self._asked is None:
+            raise ValueError("there are no candidates: call ask() first")
+        candidate: Array = self._asked[row]
+        return candidate
+
     def _scaled_sigma(self) -> float | Array:
         """Return the step size, one number or one for each coordinate."""
         return self.sigma if self.scale is None else (self.sigma * self.scale).astype(self.dtype)
@@ -274,7 +289,7 @@ class Strategy(ABC):
 def reject_unknown_options(cls: type[Any], options: dict[str, Any]) -> None:
     """Raise TypeError if ``cls.define`` has no parameter of such a name; suggest the nearest."""
     known = list(inspect.signature(cls.define).parameters)[2:]  # after n and lam
-    common = ["popsize", "rng", "dtype", "tolx", "tolfun"]
+    common = ["popsize", "rng", "dtype", "tolx", "tolfun", "threads"]
     for option in options:
         if option not in known:
             raise TypeError(

@@ -29,7 +29,7 @@ from lmma.strategies.linalg import add_product
 from lmma.strategies.ma import ma_parameters
 from lmma.strategies.recombination import Array, Recombination, Selection, cumulate
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.stepsize import CSA, crowding
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ class CMAES(ES):
     parameters: CMAParameters
 
     def _make_step(self) -> CSA:
-        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> Covariance:
         return Covariance(self.n, self.parameters, self.dtype)

@@ -13,7 +13,7 @@ import numpy as np
 from lmma.strategies.es import ES, Transform
 from lmma.strategies.recombination import Array, Recombination, Selection, recombination
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.stepsize import CSA, crowding
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class CSAES(ES):
     parameters: CSAParameters
 
     def _make_step(self) -> CSA:
-        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> Identity:
         return Identity()

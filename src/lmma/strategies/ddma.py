@@ -52,8 +52,9 @@ from lmma.strategies.lowrank import leading_axes, shrunk, stretched
 from lmma.strategies.ma import ma_parameters
 from lmma.strategies.recombination import Array, Indices, Recombination, Selection, cumulate, recombination
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.stepsize import CSA, crowding
 
+SCALE_CAP = 0.2  # populations many times n: D of Rastrigin's function would follow every ripple
 DAMPING = 0.8  # of the step size; LM-MA-ES has 2, which costs a quarter more on the sphere
 
 
@@ -106,7 +107,7 @@ def ddma_parameters(
     return DDMAParameters(
         shared,
         c_sigma=min(1.1 * lam / n, 0.3) if c_sigma is None else c_sigma,
-        c_scale=min(1.35 * diagonal_rate(n, shared), CAP) if c_scale is None else c_scale,
+        c_scale=min(1.35 * diagonal_rate(n, shared), SCALE_CAP) if c_scale is None else c_scale,
         path_share=path_share,
         k=k,
         tau=tau,
@@ -199,7 +200,7 @@ class Decoded(Transform):
         used = np.delete(np.arange(len(rows)), valid + 1)
         self.core.multiply(
             rows[used], images[used], duals[used],
-            np.concatenate((self._core_gains(z, ranks), [p.c_1], p.c_1 * explained)), p.c_1,
+            np.concatenate((self._core_gains(z, ranks), [p.c_1], self.fade * explained)), self.fade,
         )  # fmt: skip
 
         steps = self.core.solved(steps)
@@ -211,9 +212,20 @@ class Decoded(Transform):
         """Return c_mu v_i; negative ones scaled as if z_i had length sqrt(n), so that A stays regular."""
         c_mu, n = self.parameters.c_mu, len(self.scales)
         lengths2 = np.maximum(np.einsum("ij,ij->i", z, z), 1e-30)
-        negative = n * min(1.0, 1 / (2 * n * c_mu)) if c_mu > 0 else 0.0
-        gains: Array = c_mu * np.where(ranks < 0, ranks * negative / lengths2, ranks)
+        gains: Array = c_mu * np.where(ranks < 0, ranks * (n * self.against) / lengths2, ranks)
         return gains
+
+    @property
+    def against(self) -> float:
+        """What negative weights count: less than 1 where many candidates would make A singular."""
+        c_mu, n = self.parameters.c_mu, len(self.scales)
+        return min(1.0, 1 / (2 * n * c_mu)) if c_mu > 0 else 0.0
+
+    @property
+    def fade(self) -> float:
+        """What is taken from A so that it keeps its size where selection is random."""
+        p = self.parameters
+        return p.c_1 + p.c_mu * (1 - self.against)
 
     def recentre(self) -> float:
         """Scale D to geometric mean 1 and return the factor taken out."""
@@ -230,7 +242,9 @@ class _DecodedES(ES):
     transform: Decoded
 
     def _make_step(self) -> CSA:
-        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype, damping=DAMPING)
+        p = self.parameters
+        crowd = crowding(p.recombination.mu_w, self.n)
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=DAMPING, crowd=crowd)
 
     def _update(self, order: Indices, values: Array) -> None:
         if self.generation % RECENTRE == 0:

@@ -33,13 +33,14 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.active import active_squares
+from lmma import kernels
+from lmma.strategies.active import active_weights
 from lmma.strategies.es import ES, Source, Transform
 from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters, lmma_parameters
 from lmma.strategies.ma import ma_parameters
 from lmma.strategies.recombination import Array, Indices, Recombination, Selection, default_popsize
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.stepsize import CSA, crowding
 
 RECENTRE = 16  # generations between two moves of the geometric mean; sigma D does not change by them
 PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation
@@ -80,8 +81,18 @@ class ScaledDirections(Transform):
     def __init__(self, n: int, parameters: DLMMAParameters, dtype: npt.DTypeLike) -> None:
         self.c_scale = parameters.c_scale
         self.scales = np.ones(n, dtype=dtype)
+        self.steps = np.empty_like(self.scales)  # sigma D
         self.inner = DirectionVectors(n, parameters.inner, dtype)
-        self.vectors, self.gram = self.inner.vectors, self.inner.gram
+        self.gram = self.inner.gram
+        self.lengths2 = np.einsum("ii->i", self.gram)  # |m_j|^2, a view
+        c_d = parameters.inner.c_d
+        self.shortest = (1 - c_d) / (1 - c_d + c_d * n)  # the factors of kappa are these ...
+        self.stretch = c_d / (1 - c_d + c_d * n)  # ... and these times |m_j|^2
+
+    @property
+    def vectors(self) -> Array:
+        """The direction vectors, up to date."""
+        return self.inner.vectors
 
     @property
     def age(self) -> int:
@@ -103,8 +114,17 @@ class ScaledDirections(Transform):
         out: Array,
     ) -> None:
         """Sample as LM-MA-ES does, with a step size for each coordinate."""
-        scaled = (step * self.scales).astype(out.dtype, copy=False)
-        self.inner.sample(source, generation, mean, scaled, z, d, out)
+        np.multiply(self.scales, step, out=self.steps)
+        self.inner.sample(source, generation, mean, self.steps, z, d, out)
+
+    @property
+    def threads(self) -> int:
+        """Threads for kernels."""
+        return self.inner.threads
+
+    @threads.setter
+    def threads(self, threads: int) -> None:
+        self.inner.threads = threads
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return D M z."""
@@ -120,17 +140,17 @@ class ScaledDirections(Transform):
 
     def kappa(self) -> float:
         """Return by how much the m_i stretch beyond their length under random selection, at least 1."""
-        k, n = self.inner.active, len(self.scales)
-        c_d = self.inner.parameters.c_d[:k]
-        stretched = 1 - c_d + c_d * np.diagonal(self.gram)[:k]
-        return max(1.0, float((stretched / (1 - c_d + c_d * n)).prod()))
+        k = self.inner.active
+        factors = self.stretch * self.lengths2
+        factors += self.shortest
+        return max(1.0, float(math.prod(factors[:k].tolist())))
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move D towards the coordinates' variances among the selected; then let M learn."""
-        excess = active_squares(best)
-        excess += PATH_SHARE * (np.square(p_sigma) - 1)
-        excess *= self.c_scale / (2 * self.kappa())
-        self.scales *= np.exp(excess, out=excess)
+        kernels.rescale(
+            self.scales, self.c_scale / (2 * self.kappa()), active_weights(len(best.order)), best.order,
+            best.sampled_z, p_sigma, PATH_SHARE, threads=self.threads,
+        )  # fmt: skip
         self.inner.update(best, p_sigma)
 
     def recentre(self) -> float:
@@ -150,7 +170,8 @@ class DLMMAES(ES):
     transform: ScaledDirections
 
     def _make_step(self) -> CSA:
-        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> ScaledDirections:
         return ScaledDirections(self.n, self.parameters, self.dtype)

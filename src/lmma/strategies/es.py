@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -36,6 +36,8 @@ from lmma.strategies.recombination import (
     weighted_mean,
 )
 from lmma.strategies.stepsize import StepSizeRule
+from lmma.strategies.storage import spaced
+from lmma.strategies.streaming import Streamed, redrawn_mean, rows_of_a_block
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -52,12 +54,14 @@ class Parameters(Protocol):
 class Source:
     """The standard normal vectors of a run, a pure function of (key, generation, candidate)."""
 
+    threads: int = 0  # for kernels; 0: their default
+
     def __init__(self, key: kernels.Key) -> None:
         self.key = key
 
     def draw(self, generation: int, first: int, z: Array) -> None:
         """Fill row ``r`` of ``z`` with the vector of candidate ``first + r``."""
-        kernels.normals(self.key, generation, first, z)
+        kernels.normals(self.key, generation, first, z, threads=self.threads)
 
 
 class Transform(ABC):
@@ -65,6 +69,10 @@ class Transform(ABC):
 
     STATE: ClassVar[tuple[str, ...]] = ()
     keeps_directions: ClassVar[bool] = False  # whether ``update`` reads ``best.d``
+    streams: ClassVar[bool] = (
+        False  # whether it has ``sample_block``, and ``update`` does not read ``best.z``
+    )
+    threads: int = 0  # for kernels; 0: their default
 
     def sample(
         self,
@@ -81,6 +89,12 @@ class Transform(ABC):
         self.apply(z, out=d)  # [A1:6]
         np.multiply(d, step, out=out)
         out += mean  # [A1:11]
+
+    def sample_block(
+        self, source: Source, generation: int, first: int, mean: Array, step: float | Array, out: Array
+    ) -> None:
+        """Set ``out`` to the candidates from number ``first`` on, without keeping their z."""
+        raise NotImplementedError
 
     @abstractmethod
     def apply(self, z: Array, out: Array | None = None) -> Array:
@@ -132,17 +146,23 @@ class ES(Strategy):
         dtype: npt.DTypeLike = "float64",
         tolx: float = DEFAULT_TOLERANCE,
         tolfun: float = DEFAULT_TOLERANCE,
+        threads: int | None = None,
         **overrides: Any,
     ) -> None:
         reject_unknown_options(type(self), overrides)
-        super().__init__(x0, sigma0, popsize=popsize, rng=rng, dtype=dtype, tolx=tolx, tolfun=tolfun)
+        super().__init__(
+            x0, sigma0, popsize=popsize, rng=rng, dtype=dtype, tolx=tolx, tolfun=tolfun, threads=threads
+        )
+        self.overrides = overrides
         self.parameters = type(self).define(self.n, self.popsize, **overrides)  # [A1:1]
         self.source = self._make_source()
         self.step = self._make_step()  # [A1:2]
         self.transform = self._make_transform()  # [A1:2]
-        self.z = np.empty((self.popsize, self.n), dtype=self.dtype)
-        self.d = np.empty_like(self.z) if self.transform.keeps_directions else None
+        self.source.threads = self.transform.threads = self.threads
+        self.z: Array = spaced(self.popsize, self.n, self.dtype)
+        self.d = np.empty(self.z.shape, self.dtype) if self.transform.keeps_directions else None
         self._injected: list[Array] = []  # points that wait for the next ask()
+        self._streamed: Streamed | None = None  # in place of the candidates after ask_blocks()
 
     def _make_source(self) -> Source:
         return Source(self.key)
@@ -162,6 +182,9 @@ class ES(Strategy):
     def ask(self, out: Array | None = None) -> Array:
         """Return the candidates of this generation; injected points take the place of its last rows."""
         out = super().ask(out)
+        self._streamed = None
+        if not self._injected:
+            return out
         points, self._injected = self._injected[: self.popsize], self._injected[self.popsize :]
         for row, x in enumerate(points, start=self.popsize - len(points)):
             z = self.transform.solve((x - self.mean) / self._scaled_sigma())
@@ -172,6 +195,35 @@ class ES(Strategy):
             self._replace(np.array([row]), z[np.newaxis])
             out[row] = x
         return out
+
+    def ask_blocks(self, rows: int | None = None) -> Iterator[Array]:
+        """Return an iterator over the candidates of this generation, ``rows`` of them at a time.
+
+        Each block is an array (up to ``rows``, n) that the next one overwrites, so that a generation is
+        never held as a whole; after the last one :meth:`tell` takes all values, in order. The candidates
+        are those of :meth:`ask`; their random numbers are drawn a second time for it.
+        """
+        if not self.transform.streams:
+            raise TypeError(f"{self.name} cannot give its candidates in blocks: use ask(), or lm-ma-es")
+        if self._asked is not None:
+            raise ValueError(
+                "ask_blocks() came before tell(): tell() the values of the last candidates first"
+            )
+        return self._blocks(rows_of_a_block(rows, self.popsize, self.n))
+
+    def _blocks(self, rows: int) -> Iterator[Array]:
+        step = self._scaled_sigma()
+        buffer = np.empty((rows, self.n), dtype=self.dtype)
+        for first in range(0, self.popsize, rows):
+            block = buffer[: self.popsize - first]
+            self.transform.sample_block(self.source, self.generation, first, self.mean, step, block)
+            if first + rows >= self.popsize:
+                self._streamed = Streamed(self.transform, self.source, self.generation, self.mean, step)
+                self._asked = buffer[:0]
+            yield block
+
+    def _candidate(self, row: int) -> Array:
+        return super()._candidate(row) if self._streamed is None else self._streamed[row]
 
     def inject(self, points: npt.ArrayLike) -> None:
         """Have ``points``, one or one a row, evaluated among the next candidates.
@@ -206,6 +258,8 @@ class ES(Strategy):
         """Make the candidates at ``rows`` those of ``z``."""
         if self._asked is None:
             raise ValueError("there are no candidates to draw again: call ask() first")
+        if self._streamed is not None:
+            raise ValueError("candidates given in blocks cannot be replaced: call ask() instead")
         d = self.transform.apply(z)
         self.z[rows] = z
         if self.d is not None:
@@ -230,9 +284,12 @@ class ES(Strategy):
         if len(order) < len(weights):
             weights = weights[: len(order)] / weights[: len(order)].sum()
             mu_w = 1.0 / float(weights @ weights)
-        z_mean = weighted_mean(weights, order, self.z)
+        if self._streamed is not None:
+            z, z_mean = self.z[:0], redrawn_mean(self.source, self.generation, weights, order, self.mean)
+        else:
+            z, z_mean = self.z, weighted_mean(weights, order, self.z, self.threads)
         d_mean = self.transform.mean_direction(order, weights, z_mean)
-        return Selection(order, values, weights, mu_w, z_mean, d_mean, self.z, self.d)
+        return Selection(order, values, weights, mu_w, z_mean, d_mean, z, self.d, self.threads)
 
     def _note_spread(self, best: Selection) -> None:
         """Note how far a typical candidate lies from the mean, for ``tolx``."""
@@ -254,6 +311,7 @@ class ES(Strategy):
     def _take_key(self, key: kernels.Key) -> None:
         super()._take_key(key)
         self.source = self._make_source()
+        self.source.threads = self.threads
 
     def _parts(self) -> dict[str, Any]:
         return {"step": self.step, "transform": self.transform}

@@ -41,10 +41,10 @@ from lmma.strategies.recombination import (
     Selection,
     default_popsize,
     recombination,
-    weighted_mean,
 )
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.stepsize import CSA, crowding
+from lmma.strategies.storage import spaced
 
 CAP = 0.5  # solves sphere, ellipsoid and Rosenbrock for every small n; a cap of 1 does not at n = 2
 RENEW = 64  # generations between two exact computations of the Gram matrix, against drift
@@ -94,19 +94,27 @@ class DirectionVectors(Transform):
     """d = (factor of m_k) ... (factor of m_1) z, the identity stretched along m directions."""
 
     STATE = ("vectors", "gram", "age")
+    streams = True
 
     def __init__(self, n: int, parameters: LMMAParameters, dtype: npt.DTypeLike) -> None:
         m = parameters.m
         self.parameters = parameters
-        self.vectors = np.zeros((m, n), dtype=dtype)  # [A1:2]
+        self._vectors: Array = spaced(m, n, dtype)  # [A1:2]
+        self._waiting: kernels.Update | None = None  # an update of the vectors that is still to be done
         self.gram = np.zeros((m, m))
         self.age = 0  # generations learned from: min(t, m) vectors are applied
         self.keep = 1.0 - parameters.c_c
         self.gain = np.sqrt(parameters.c_c * (2.0 - parameters.c_c))  # times sqrt(mu_w)
-        self.keep2 = np.multiply.outer(self.keep, self.keep)
         self.projections: Array = np.zeros((parameters.recombination.lam, m))
-        self.rows = np.arange(m)
         self.u: Array = np.zeros(m)  # V z_mean of the selection at hand
+
+    @property
+    def vectors(self) -> Array:
+        """The direction vectors, up to date."""
+        if self._waiting is not None:
+            update, self._waiting = self._waiting, None
+            kernels.lm_update(self._vectors, *update, threads=self.threads)
+        return self._vectors
 
     @property
     def active(self) -> int:
@@ -124,10 +132,36 @@ class DirectionVectors(Transform):
         out: Array,
     ) -> None:
         """Draw and transform in one go; [A1:5] to [A1:11] without a pass for each vector."""
-        self.projections = kernels.lm_sample(
-            source.key, generation, 0, self.vectors, self.active, self.gram, self.parameters.c_d,
-            mean, step, z, out,
-        )  # fmt: skip
+        self.projections = self._draw(source, generation, 0, mean, step, z, out)
+
+    def sample_block(
+        self, source: Source, generation: int, first: int, mean: Array, step: float | Array, out: Array
+    ) -> None:
+        """Do the same for some of the candidates, without keeping their z."""
+        self.projections[first : first + len(out)] = self._draw(
+            source, generation, first, mean, step, None, out
+        )
+
+    def _draw(
+        self,
+        source: Source,
+        generation: int,
+        first: int,
+        mean: Array,
+        step: float | Array,
+        z: Array | None,
+        out: Array,
+    ) -> Array:
+        """Draw candidates; the first pass over the vectors for it brings them up to date."""
+        update, self._waiting = self._waiting, None
+        try:
+            return kernels.lm_sample(
+                source.key, generation, first, self._vectors, self.active, self.gram, self.parameters.c_d,
+                mean, step, z, out, update=update, threads=self.threads,
+            )  # fmt: skip
+        except MemoryError:  # nothing has been done
+            self._waiting = update
+            raise
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return M z."""
@@ -170,22 +204,21 @@ class DirectionVectors(Transform):
 
     def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
         """Return M z_mean; its projections on the m_i are known from sampling."""
-        self.u = weighted_mean(weights, order, self.projections)
-        alpha, mixed = kernels.lm_mix(self.active, self.gram, self.parameters.c_d, self.u)
-        d_mean = weighted_mean(mixed, self.rows, self.vectors)  # Departs from [A1:10] as ``_apply`` does
-        d_mean += alpha * z_mean
+        self.u, d_mean = kernels.lm_direction(  # Departs from [A1:10] as ``_apply`` does
+            weights, order[: len(weights)], self.projections, self.active, self.gram, self.parameters.c_d,
+            self.vectors, z_mean, threads=self.threads,
+        )  # fmt: skip
         return d_mean
 
     def update(self, best: Selection, p_sigma: Array) -> None:
-        """Let every m_i fade and add the mean of the selected z, each at its own rate."""
+        """Let every m_i fade and add the mean of the selected z, each at its own rate.
+
+        The Gram matrix follows at once. The vectors do so when somebody looks at them, or on the way when
+        the next candidates are drawn, which spares a pass over memory.
+        """
         gain = math.sqrt(best.mu_w) * self.gain
-        half = self.keep * self.u
-        half += (float(np.dot(best.z_mean, best.z_mean)) / 2) * gain
-        cross = np.multiply.outer(half, gain)
-        cross += cross.T
-        self.gram *= self.keep2
-        self.gram += cross
-        kernels.lm_update(self.vectors, self.keep, gain, best.z_mean)  # [A1:17] [A1:18]
+        self._waiting = (self.keep, gain, best.z_mean)  # [A1:17] [A1:18]
+        kernels.lm_gram(self.gram, self.keep, gain, self.u, float(np.dot(best.z_mean, best.z_mean)))
         self.age += 1
         if self.age % RENEW == 0:
             self.gram[...] = self.vectors @ self.vectors.T
@@ -200,7 +233,8 @@ class LMMAES(ES):
     parameters: LMMAParameters
 
     def _make_step(self) -> CSA:
-        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> DirectionVectors:
         return DirectionVectors(self.n, self.parameters, self.dtype)

@@ -26,7 +26,7 @@ from lmma.strategies.es import ES, Transform
 from lmma.strategies.linalg import add_product
 from lmma.strategies.recombination import Array, Recombination, Selection, recombination
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.stepsize import CSA, crowding
 
 Update = Literal["additive", "multiplicative"]
 
@@ -126,7 +126,8 @@ class MAES(ES):
     parameters: MAParameters
 
     def _make_step(self) -> CSA:
-        return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> FullMatrix:
         return FullMatrix(self.n, self.parameters, self.dtype)

@@ -85,6 +85,7 @@ class Selection:
     d_mean: Array  # (n,) weighted mean of the selected d
     sampled_z: Array = field(repr=False)  # (lam, n) in the order of sampling: use ``z``
     sampled_d: Array | None = field(repr=False, default=None)  # likewise: use ``d``
+    threads: int = 0  # for kernels; 0: their default
 
     def mean_of(self, rows: Array, factors: Array | None = None) -> Array:
         """Return the weighted mean of the selected among ``rows`` (given in the order of sampling).
@@ -92,13 +93,12 @@ class Selection:
         ``factors``, one for each row and in the same order, multiply the weights.
         """
         weights = self.weights if factors is None else self.weights * self.pick(factors)
-        return weighted_mean(weights, self.order, rows)
+        return weighted_mean(weights, self.order, rows, self.threads)
 
     def mean_square_of(self, rows: Array) -> Array:
         """Return the weighted mean of the squares of the selected among ``rows``."""
-        total = np.zeros(rows.shape[1], dtype=rows.dtype)
-        for weight, index in zip(self.weights.tolist(), self.order.tolist(), strict=False):
-            total += weight * np.square(rows[index])  # one row at a time: no temporary of mu rows
+        total = np.empty(rows.shape[1], dtype=rows.dtype)
+        kernels.squares(self.weights, self.order[: len(self.weights)], rows, total, threads=self.threads)
         return total
 
     def pick(self, rows: Array, count: int | None = None) -> Array:
@@ -126,10 +126,10 @@ class Selection:
         return self.sampled_d
 
 
-def weighted_mean(weights: Array, order: Indices, rows: Array) -> Array:
+def weighted_mean(weights: Array, order: Indices, rows: Array, threads: int = 0) -> Array:
     """Return the sum of ``weights[i] * rows[order[i]]``."""
     out = np.empty(rows.shape[1], dtype=rows.dtype)
-    kernels.recombine(weights, order[: len(weights)], rows, out)
+    kernels.recombine(weights, order[: len(weights)], rows, out, threads=threads)
     return out
 
 

@@ -41,16 +41,28 @@ class CSA(StepSizeRule):
 
     With ``norm`` the exponent is c_sigma/damping (|p_sigma| / chi_n - 1), the form of Hansen's tutorial,
     chi_n being the mean length of a standard normal vector.
+
+    ``crowd`` above 1, see :func:`crowding`, departs from [A1:19] (docs/departures.md): it takes that form,
+    with a damping of ``crowd``.
     """
 
     STATE = ("path",)
 
     def __init__(
-        self, n: int, c_sigma: float, *, dtype: npt.DTypeLike, damping: float = 2.0, norm: bool = False
+        self,
+        n: int,
+        c_sigma: float,
+        *,
+        dtype: npt.DTypeLike,
+        damping: float = 2.0,
+        norm: bool = False,
+        crowd: float = 1.0,
     ) -> None:
         self.c_sigma = c_sigma
         self.damping = damping
         self.norm = norm
+        if crowd > 1:  # |p|^2/n - 1 is about 2 (|p|/chi_n - 1) near its zero, hence the half
+            self.damping, self.norm = damping / 2 * crowd, True
         self.path = np.zeros(n, dtype=dtype)  # [A1:2]
 
     def follow(self, best: Selection) -> None:
@@ -111,6 +123,16 @@ class PopulationSuccess(StepSizeRule):
 def _wins(a: Array, b: Array) -> int:
     """Return how many pairs (a_i, b_j) have a_i < b_j; both arrays increase."""
     return int(np.searchsorted(a, b, side="left").sum())
+
+
+def crowding(mu_w: float, n: int) -> float:
+    """Return 1 unless ``mu_w`` exceeds n + 2, and then how much more damping the step size needs.
+
+    The mean of many selected z is hardly shorter than each of them, so p_sigma reaches the length
+    sqrt(mu_w): squared in the exponent of [A1:19] that would multiply sigma by e^20 in a generation. Hansen's
+    tutorial has this factor in its damping. With the default population it is 1 for every n.
+    """
+    return 1.0 + 2.0 * max(0.0, math.sqrt((mu_w - 1.0) / (n + 1.0)) - 1.0)
 
 
 def expected_norm(n: int) -> float:

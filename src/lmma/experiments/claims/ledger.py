@@ -1,8 +1,8 @@
 """The claims ledger: what the paper says, the rule that decides it, and what the records say.
 
 A claim is decided by a pure function of :class:`Evidence`; where records are missing it says so, and what
-would be needed. Thresholds stand beside the rules. The claims about adversarial inputs (section 4.2) are
-judged where those attacks are.
+would be needed. Thresholds stand beside the rules. The claims of section 4.2 are decided from records of
+``lmma attack``.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def claim(id: str, where: str, wording: str, rule: str) -> Callable[[Decide], De
     return enter
 
 
-def judge(records: Iterable[dict[str, Any]]) -> list[Row]:
-    """Return the ledger: every claim with what ``records`` say about it."""
+def judge(records: Iterable[dict[str, Any]], where: str = "") -> list[Row]:
+    """Return the ledger: every claim, or those that stand ``where``, with what ``records`` say about it."""
     evidence = Evidence(records, smallest=PAPER_RANGE)
-    return [Row(claim, claim.decide(evidence)) for claim in CLAIMS]
+    return [Row(claim, claim.decide(evidence)) for claim in CLAIMS if claim.where.startswith(where)]
 
 
 def holds(measured: str) -> Finding:

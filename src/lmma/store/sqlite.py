@@ -21,17 +21,18 @@ import json
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from lmma.experiments.owner import Owner, is_dead, myself
+from lmma.store.owner import Owner, is_dead, myself
 
 Record = dict[str, Any]
 Check = Callable[[str, str, Record], str | None]  # (key, kind, record) -> what is wrong with it, or None
 
+FILE = "store.sqlite"  # what commands call it in their folder
 APPLICATION = 0x6C6D6D61  # "lmma" in ASCII: tells our files from other people's databases
 SCHEMA = 1
 LEASE = 600.0  # seconds without a sign of life after which a claim of another machine is void
@@ -45,6 +46,11 @@ create table if not exists claims (
 create table if not exists set_aside (
     key text, kind text, record text, reason text not null);
 """
+
+
+def key_of(kind: str, spec: Mapping[str, Any]) -> str:
+    """Return the key of a piece of work: a hash of everything that decides its outcome."""
+    return _digest(json.dumps([kind, spec], sort_keys=True))[:32]
 
 
 class StoreError(OSError):
@@ -66,7 +72,7 @@ class Store:
     -----
     Killing the process at any moment loses at most the work in flight: a record is committed before
     :meth:`put` returns. A claim ends with its process; on another machine, after ten minutes without
-    :meth:`renew`.
+    :meth:`renew`. Any thread may use a store, one thread at a time.
     """
 
     def __init__(self, path: str | Path, check: Check | None = None) -> None:
@@ -81,7 +87,7 @@ class Store:
             ) from None
         self._set_aside_what_is_no_database()
         with self._in_words():
-            self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
+            self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None, check_same_thread=False)
         try:
             self._prepare()
         except BaseException:
@@ -138,12 +144,20 @@ class Store:
 
     def put(self, key: str, kind: str, record: Record) -> None:
         """Keep ``record`` for good and end the claim on ``key``; an earlier record stays."""
-        text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        self.put_all(kind, {key: record})
+
+    def put_all(self, kind: str, records: Mapping[str, Record]) -> None:
+        """Keep several records at the price of one: the disk is waited for once."""
+        texts = {
+            key: json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            for key, record in records.items()
+        }
         with self._in_words(), self._transaction():
-            self._db.execute(
-                "insert or ignore into records values (?, ?, ?, ?)", (key, kind, text, _digest(text))
+            self._db.executemany(
+                "insert or ignore into records values (?, ?, ?, ?)",
+                [(key, kind, text, _digest(text)) for key, text in texts.items()],
             )
-            self._db.execute("delete from claims where key = ?", (key,))
+            self._db.executemany("delete from claims where key = ?", [(key,) for key in texts])
 
     def records(self, kind: str | None = None) -> list[Record]:
         """Return all sound records, of one kind or of all, in the order of their keys."""

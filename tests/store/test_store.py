@@ -8,12 +8,13 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
 
-from lmma.experiments import owner
-from lmma.experiments.store import LEASE, Store, StoreError
+from lmma.store import Store, StoreError, key_of, owner
+from lmma.store.sqlite import LEASE
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -44,6 +45,27 @@ def test_the_first_record_of_a_key_stays(tmp_path):
         assert store.records() == [{"value": 1}]
 
 
+def test_several_records_are_kept_together_or_not_at_all(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put_all("any", {"a": {"value": 1}, "b": {"value": 2}})
+        with pytest.raises(ValueError, match="JSON"):
+            store.put_all("any", {"c": {"value": 3}, "d": {"value": float("nan")}})
+        assert store.done(["a", "b", "c", "d"]) == {"a", "b"}
+
+
+def test_any_thread_may_use_a_store(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        other = threading.Thread(target=store.put, args=("a", "any", {}))
+        other.start()
+        other.join()
+        assert store.done(["a"]) == {"a"}
+
+
+def test_keys_depend_on_kind_and_content_not_on_order():
+    assert key_of("run", {"a": 1, "b": 2}) == key_of("run", {"b": 2, "a": 1})
+    assert len({key_of("run", {"a": 1}), key_of("attack", {"a": 1}), key_of("run", {"a": 2})}) == 3
+
+
 def test_many_keys_are_looked_up_at_once(tmp_path):
     keys = [f"k{i}" for i in range(2100)]
     with Store(tmp_path / "s.sqlite") as store:
@@ -66,7 +88,7 @@ def test_work_is_claimed_once(tmp_path):
 
 CLAIM_AND_WAIT = """
     import sys, time
-    from lmma.experiments.store import Store
+    from lmma.store import Store
     store = Store(sys.argv[1])
     print(",".join(store.claim(["a", "b"], 1)), flush=True)
     time.sleep(60)
@@ -119,7 +141,7 @@ def test_a_process_number_used_again_is_another_process():
 
 COUNT = """
     import sys
-    from lmma.experiments.store import Store
+    from lmma.store import Store
     mine = 0
     with Store(sys.argv[1]) as store:
         keys = [f"k{i}" for i in range(60)]

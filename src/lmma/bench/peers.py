@@ -4,12 +4,16 @@ Each function returns a callable that does one generation on values that cost no
 is out of the question at that n, and raises ImportError where the package is not installed.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-Step = Callable[[], object]
+from lmma.bench.contest import Step
+
 CHEAP = np.random.default_rng(0)
 
 
@@ -63,17 +67,17 @@ def evosax(n: int) -> Step:
     key = jax.random.key(0)
     state = es.init(key, jnp.zeros(n), params)
 
-    @jax.jit
-    def step(key, state):  # type: ignore[no-untyped-def]
+    def step(key: Any, state: Any) -> Any:
         asking, telling = jax.random.split(key)
         X, state = es.ask(asking, state, params)
         state, _ = es.tell(telling, X, X[:, 0], state, params)
         return state
 
-    box = [step(key, state)]
+    compiled = jax.jit(step)
+    box = [compiled(key, state)]
 
     def generation() -> None:
-        box[0] = jax.block_until_ready(step(key, box[0]))
+        box[0] = jax.block_until_ready(compiled(key, box[0]))
 
     return generation
 

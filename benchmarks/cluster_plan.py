@@ -1,0 +1,232 @@
+"""A plan for 1,000 workers and n = 10^8 on paper, and a simulation that checks it.
+
+    python benchmarks/cluster_plan.py
+
+The simulation runs the driver's own code (``lmma.evaluation.cluster`` and ``lmma.cluster``) against workers
+that exist as events on a virtual clock: letters have their real size, evaluations take log-normal times,
+nothing is computed. What the driver itself costs is measured on the real clock.
+"""
+
+import argparse
+import heapq
+import os
+import pickle
+import time
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LMMA_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np
+
+import lmma
+from lmma.cluster import Seeds
+from lmma.evaluation import cluster as driver
+from lmma.evaluation.agent import Answer
+from lmma.evaluation.cluster import Cluster
+from lmma.evaluation.engine import Engine
+from lmma.replica import News, State, kernel_name
+
+LETTER = 3e3  # bytes a letter and its answer cost besides their contents; benchmarks/cluster.py, Dask
+HOPS = 2  # Dask's scheduler passes everything on
+
+
+class Simulated(Engine):
+    """Workers on a virtual clock."""
+
+    name = "Simulation"
+
+    def __init__(self, workers, spread, function=None, seed=1):
+        self.names = {f"worker {k}": 1 for k in range(workers)}
+        self.spread, self.function = spread, function
+        self.random = np.random.default_rng(seed)
+        self.clock = 0.0
+        self.work = 0.0  # seconds spent on evaluations
+        self.letters = 0
+        self.due = []  # (when, ticket, answer)
+        self.free_at = dict.fromkeys(self.names, 0.0)
+
+    def members(self):
+        return self.names
+
+    def send(self, ticket, member, letter):
+        self.letters += 1
+        body = pickle.loads(letter).body
+        begin = max(self.clock, self.free_at[member])
+        if body is None or isinstance(body, State):
+            news = News(body.leg, body.position, None, kernel_name()) if body is not None else None
+            answer = Answer("hello", news=news)
+        elif isinstance(body, np.ndarray):
+            begin += self.takes()
+            answer = Answer("done", self.function(body), seconds=1.0)
+        else:
+            news = News(body.leg, body.position, None, kernel_name())
+            if body.rows is None:
+                answer = Answer("hello", news=news)
+            else:
+                begin += self.takes()
+                answer = Answer("done", self.random.random(len(body.rows)), seconds=1.0, news=news)
+        self.free_at[member] = begin
+        heapq.heappush(self.due, (begin, ticket, pickle.dumps(answer)))
+
+    def takes(self):
+        seconds = float(np.exp(self.spread * self.random.standard_normal()))
+        self.work += seconds
+        return seconds
+
+    def answers(self, seconds):
+        when, ticket, answer = heapq.heappop(self.due)
+        self.clock = max(self.clock, when)
+        return [(ticket, answer)]
+
+    def close(self, members):
+        pass
+
+
+class Given:
+    def __init__(self, make):
+        self.make = make
+
+    def evaluator(self, fun, args, on_error, *, vectorized, timeout, quorum):
+        return self.make(fun, args, on_error, quorum)
+
+
+def volume(workers, popsize, generations=6):
+    """Print what travels, and what the driver does, with the given number of workers."""
+    engine = Simulated(workers, 0.5)
+    made = []
+
+    def make(fun, args, on_error, quorum):
+        made.append(Seeds(fun, args, on_error, engine=engine, quorum=quorum))
+        return made[0]
+
+    marks = []
+
+    def note(x):
+        marks.append((made[0].sent, made[0].received, engine.letters, time.process_time()))
+
+    lmma.minimize(
+        np.sum, np.ones(50), 1.0, method="lm-ma-es", popsize=popsize, rng=1, maxiter=generations,
+        workers=Given(make), callback=note, tolfun=0, stagnation=False,
+    )  # fmt: skip
+    sent, received, letters, cpu = np.mean(np.diff(marks[1:], axis=0), axis=0)
+    wire = HOPS * (sent + received) + letters * LETTER
+    print(
+        f"{workers:8} {popsize:7} {letters:8,.0f} {sent / 1e6:9.2f} {received / 1e6:9.2f} {wire / 1e6:9.2f} "
+        f"{wire / 1.25e9:9.4f} {cpu:9.3f}"
+    )
+
+
+def stragglers(workers, popsize, spread, quorum, generations=30):
+    """Return virtual seconds a generation, share of time workers evaluate, share of evaluations late."""
+    engine = Simulated(workers, spread, lambda X: np.sum(X**2, axis=1))
+    result = lmma.minimize(
+        np.sum, np.ones(100), 1.0, method="csa-es", popsize=popsize, rng=1, maxiter=generations,
+        workers=Given(lambda *words: Cluster(*words[:3], engine=engine, quorum=words[3])),
+        quorum=quorum, tolfun=0, stagnation=False,
+    )  # fmt: skip
+    assert result.nit == generations, result.message
+    work = engine.work - sum(max(0.0, end - engine.clock) for end in engine.free_at.values())
+    return engine.clock / generations, work / (engine.clock * workers), result.late / result.nfev
+
+
+def to_target(workers, popsize, spread, quorum, n=20):
+    """Return evaluations that counted and virtual seconds until an ellipsoid is solved."""
+    axes = 1e3 ** (np.arange(n) / (n - 1))
+    times, counts = [], []
+    for seed in (1, 2, 3):
+        engine = Simulated(workers, spread, lambda X: np.square(X) @ axes, seed)
+        result = lmma.minimize(
+            np.sum, np.ones(n), 1.0, method="ma-es", popsize=popsize, rng=seed, ftarget=1e-6, quorum=quorum,
+            workers=Given(lambda *words, e=engine: Cluster(*words[:3], engine=e, quorum=words[3])),
+        )  # fmt: skip
+        assert result.success, result.message
+        times.append(engine.clock)
+        counts.append(result.nit)
+    return float(np.median(counts)), float(np.median(times))
+
+
+def speeds(n=1_000_000, popsize=45):
+    """Return seconds, for one thread and a million variables: a candidate, an update, a normal vector."""
+    from lmma import kernels
+
+    es = lmma.LMMAES(np.zeros(n), 1.0, popsize=popsize, rng=1, dtype="float32")
+    es.transform.age = es.parameters.m  # all direction vectors in use
+    out, ask, tell, draw = None, [], [], []
+    z = np.empty((4, n), dtype=np.float32)
+    for k in range(4):
+        begin = time.perf_counter()
+        out = es.ask(out)
+        middle = time.perf_counter()
+        es.tell(np.arange(popsize, dtype=float))
+        end = time.perf_counter()
+        kernels.normals((1, 2), k, 0, z)
+        ask.append((middle - begin) / popsize)
+        tell.append(end - middle)
+        draw.append((time.perf_counter() - end) / len(z))
+    return min(ask), min(tell), min(draw)
+
+
+def plan(n=10**8, workers=1000, threads=32, gigabit=10):
+    """Print the arithmetic."""
+    ask, tell, draw = speeds()
+    m = 4 + int(3 * np.log(n))
+    print("measured, one thread, n = 10^6, float32, in ms:")
+    print(f"  a candidate {ask * 1e3:.1f}, an update {tell * 1e3:.1f}, normal numbers {draw * 1e3:.1f}\n")
+    wire = gigabit / 8 * 1e9
+    vector = 4 * n
+    print(
+        f"n = {n:.0e}, {workers} workers of {threads} cores, float32: {vector / 1e9:.1f} GB a vector, m = {m}"
+    )
+    print(f"{'lam':>6} {'how':34} {'GB/gen':>9} {'s on wire':>10} {'GB memory':>10} {'s compute':>10}")
+    ratio = (m + 2) / (45 + 2)  # a candidate costs a pass over each direction vector
+    for lam in (m, 1000):
+        own = max(1, lam // workers)
+        names = HOPS * 2 * workers * lam * 8 + (lam + workers) * LETTER  # values go out twice, in case
+        everything = (lam * ask + tell) * ratio
+        least = (own * ask + tell) * ratio + lam // 2 * draw
+        for how, travels, kept, seconds in (
+            ("vectors from the driver", lam * vector, lam, everything),
+            ("seeds, every replica asks for all", names, lam, everything),
+            ("seeds, own candidates, z redrawn", names, own, least),
+        ):
+            memory = (m + 2 * kept + 8) * vector
+            print(
+                f"{lam:6} {how:34} {travels / 1e9:9.4f} {travels / wire:10.4f} {memory / 1e9:10.0f} "
+                f"{seconds * n / 1e6 / threads:10.1f}"
+            )
+    state = (m + 5) * vector
+    print(
+        f"a joining worker receives {state / 1e9:.1f} GB of state: {state / wire:.0f} s at {gigabit} Gbit/s\n"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only-plan", action="store_true", help="no simulation")
+    args = parser.parse_args()
+    driver.PATIENCE = 1e9
+    plan()
+    if args.only_plan:
+        return
+    print("what travels in a generation with seeds (MB), by the driver's own code")
+    print(f"{'workers':>8} {'lam':>7} {'letters':>8}", end=" ")
+    print(f"{'sent':>9} {'received':>9} {'wire':>9} {'s/10Gb':>9} {'s driver':>9}")
+    for workers, popsize in ((10, 100), (100, 100), (100, 1000), (1000, 1000), (1000, 4000)):
+        volume(workers, popsize)
+    print("\nstragglers: 1,000 workers, evaluations of median 1 s, log-normal with the given spread")
+    print(f"{'spread':>7} {'lam':>6} {'quorum':>7} {'s/gen':>8} {'busy':>6} {'late':>6}")
+    for spread in (0.25, 0.5, 1.0):
+        for popsize in (1000, 4000):
+            for quorum in (1.0, 0.95, 0.9, 0.8):
+                seconds, busy, late = stragglers(1000, popsize, spread, quorum, 20)
+                print(f"{spread:7} {popsize:6} {quorum:7} {seconds:8.2f} {busy:6.0%} {late:6.1%}", flush=True)
+    print("\nto a target (ellipsoid, n = 20, MA-ES, 100 workers, lam = 100, median of 3 runs)")
+    print(f"{'spread':>7} {'quorum':>7} {'generations':>11} {'seconds':>8}")
+    for spread in (0.5, 1.0):
+        for quorum in (1.0, 0.95, 0.9, 0.8, 0.6):
+            count, seconds = to_target(100, 100, spread, quorum)
+            print(f"{spread:7} {quorum:7} {count:11.0f} {seconds:8.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""From an outcome to what people read: records as CSV, pictures, the table and the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lmma.experiments.files import as_csv, write, write_text
+from lmma.report import Commands, Part, Picture, Prose, Table, as_html
+
+if TYPE_CHECKING:
+    from .session import Outcome
+
+__all__ = ["markdown", "publish"]
+
+SHOWN = 8  # adversarials in the gallery
+CAPTIONS = {
+    "gallery": (
+        "Adversarial images",
+        "Original, difference (boosted; mid grey is zero) and adversarial, from the first to the last image"
+        " to fall.",
+    ),
+    "progress": (
+        "Progress of the search",
+        "Lowest objective so far, medians: positive while the image is still classified correctly, negative"
+        " once an adversarial is known. Problems are sorted by their initial objective.",
+    ),
+    "success": (
+        "Success within a distance",
+        "Share of the attacked images with an adversarial no further away than the distance allowed.",
+    ),
+}
+
+
+def publish(
+    outcome: Outcome,
+    out: Path,
+    command: str = "lmma attack",
+    *,
+    figures: bool = True,
+    ledger: Table | None = None,
+) -> list[Path]:
+    """Write records, pictures, table and page to the folder `out`; return the files.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    out : path
+    command : str
+        What does the same again.
+    figures : bool
+        Whether to draw; needs matplotlib.
+    ledger : Table, optional
+        What the records say about the paper, for the page.
+    """
+    files = [out / f"{method}.csv" for method in outcome.campaigns]
+    for path, records in zip(files, outcome.campaigns.values(), strict=True):
+        write_text(path, as_csv(record.numbers() for record in records))
+    pictures = _draw(outcome, out) if figures and any(outcome.campaigns.values()) else []
+    head, *body = _rows(outcome)
+    parts: list[Part] = [
+        Table("Methods", tuple(dict(zip(head, row, strict=True)) for row in body)),
+        Prose("In words", tuple(_sentences(outcome))),
+    ]
+    parts += [] if ledger is None else [ledger]
+    for path in pictures:
+        heading, caption = CAPTIONS[path.stem]
+        parts.append(Picture(heading, path.read_bytes(), path.name, caption))
+    parts.append(
+        Commands(
+            "How to run it again", (command,), "Attacked images are kept in the store and not done again."
+        )
+    )
+    write_text(out / "table.md", markdown(outcome))
+    lead = (
+        "Inputs close to correctly classified ones that a random forest gets wrong, found from its"
+        " probabilities alone: section 4.2 of Loshchilov, Glasmachers and Beyer (2017)."
+    )
+    write_text(out / "index.html", as_html("Adversarial inputs without gradients", lead, parts))
+    return [*files, *pictures, out / "table.md", out / "index.html"]
+
+
+def _draw(outcome: Outcome, out: Path) -> list[Path]:
+    from lmma.plotting import attack as draw
+
+    campaigns, data = outcome.campaigns, outcome.dataset
+    pictures = []
+    reference = next(iter(campaigns.values()))
+    hits = sorted((r for r in reference if r.success), key=lambda r: (r.first_success, r.image))
+    if hits:  # from easy to hard, evenly
+        picked = [hits[k] for k in np.linspace(0, len(hits) - 1, min(SHOWN, len(hits))).astype(int)]
+        originals = {r.image: data.X_test[r.image] for r in picked}
+        pictures.append(out / "gallery.png")
+        write(pictures[-1], lambda path: draw.gallery(picked, originals, data.shape, path, high=data.high))
+    pictures.append(out / "progress.png")
+    write(pictures[-1], lambda path: draw.progress(campaigns, path))
+    if hits:
+        pictures.append(out / "success.png")
+        write(pictures[-1], lambda path: draw.success_curves(campaigns, path))
+    return pictures
+
+
+def _rows(outcome: Outcome) -> list[list[str]]:
+    """Return the table of the methods, heading first."""
+    head = ["method", "images", "success", "95% interval", "L2", "Linf", "queries", "confirmed"]
+    body = []
+    for method, s in outcome.summaries.items():
+        interval = f"{s.rate_low:.1%} to {s.rate_high:.1%}"
+        share = f"{outcome.confirmed[method]} of {s.successes}"
+        medians = [f"{s.l2:.3g}", f"{s.linf:.3g}", f"{s.queries:.0f}"] if s.successes else ["-", "-", "-"]
+        body.append([method, str(s.images), f"{s.rate:.1%}", interval, *medians, share])
+    return [head, *body]
+
+
+def _sentences(outcome: Outcome) -> list[str]:
+    """Return what else there is to say."""
+    said = [
+        f"{outcome.dataset.name}: a forest of {outcome.trees} trees, accuracy {outcome.accuracy:.2%} on the"
+        f" test images; {outcome.attacked} correctly classified ones attacked. L2 and Linf are medians over"
+        f" the successes, queries the median until the first adversarial. Confirmed by {outcome.by}."
+    ]
+    reference = next(iter(outcome.summaries), "")
+    for method, p in outcome.pairings.items():
+        said.append(
+            f"On {p.images} common images {reference} reached the lower objective in {p.first_lower} cases,"
+            f" {method} in {p.second_lower}; {p.ties} ties."
+        )
+    return said
+
+
+def markdown(outcome: Outcome) -> str:
+    """Return table and sentences as Markdown."""
+    head, *body = _rows(outcome)
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(row) + " |" for row in body]
+    return "\n\n".join(["\n".join(lines), *_sentences(outcome)]) + "\n"

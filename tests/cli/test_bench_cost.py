@@ -1,0 +1,76 @@
+"""`lmma bench cost`: a table, a record and a plot; and what its record says."""
+
+import json
+
+import numpy as np
+import pytest
+
+from lmma import kernels
+from lmma.bench import cost, generations, peers
+from lmma.bench.contest import best_times
+
+
+def test_the_command_writes_a_table_a_record_and_a_plot(lmma, tmp_path):
+    done = lmma(
+        "bench",
+        "cost",
+        "--dims",
+        "8,12",
+        "--repeat",
+        "1",
+        "--patience",
+        "0.01",
+        "--no-peers",
+        "--out",
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "lm-ma-es, float32" in done.stdout
+    record = json.loads((tmp_path / "cost.json").read_text())
+    for n in ("8", "12"):
+        assert all(seconds > 0 for seconds in record["seconds"][n].values())
+        assert {"NumPy's draw", "memory copy", "lm-ma-es", "ma-es"} <= set(record["seconds"][n])
+    assert (tmp_path / "cost.png").stat().st_size > 10_000
+
+
+def test_peers_that_are_missing_are_left_out_with_a_word(monkeypatch):
+    def missing(n):
+        raise ImportError("No module named 'elsewhere'")
+
+    monkeypatch.setattr(cost, "PEERS", {"elsewhere ES": missing})
+    said = []
+    found = cost.contenders(8, True, said.append)
+    assert "elsewhere ES" not in found
+    assert any("elsewhere ES: left out" in line for line in said)
+
+
+def test_every_peer_has_a_generation_or_says_what_is_missing():
+    for make in peers.PEERS.values():
+        try:
+            step = make(10)
+        except ImportError:
+            continue
+        if step is not None:
+            step()
+
+
+def test_the_exponent_is_that_of_the_time_a_sample():
+    lam = cost.default_popsize
+    assert cost.exponent({n: n**1.25 * lam(n) for n in (1000, 10_000, 100_000)}) == pytest.approx(1.25)
+    assert cost.exponent({128: 1.0, 1000: 2.0}) is None
+
+
+def test_the_twin_serves_one_generation_and_then_leaves(monkeypatch):
+    if not kernels.backend().startswith("compiled"):
+        pytest.skip("the compiled core was not built")
+    before = kernels.normals, kernels.lm_sample
+    generations.on_the_twin("lm-ma-es", 20)()
+    assert (kernels.normals, kernels.lm_sample) == before
+
+
+def test_the_best_of_all_turns_counts():
+    calls = []
+    times = best_times({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2, 1.0)
+    assert set(times) == {"a", "b"}
+    assert np.isfinite(list(times.values())).all()
+    assert calls.index("b") < len(calls) - 1 - calls[::-1].index("a")  # they take turns

@@ -1,0 +1,37 @@
+"""A run on a cluster that stays up: ``python driver.py ENGINE ADDRESS HOW CHECKPOINT RESULT``."""
+
+import sys
+import time
+
+import numpy as np
+
+import lmma
+from lmma.checkpoint import Checkpoint
+from lmma.cluster import Replicated
+
+GENERATIONS = 25
+
+
+def fun(x):
+    time.sleep(0.02)
+    return float(np.sum((x - 0.5) ** 2 * np.arange(1, len(x) + 1)))
+
+
+def main(engine, address, how, checkpoint, result):
+    if engine == "dask":
+        from distributed import Client
+
+        handle = Client(address)
+    else:
+        import ray as handle
+
+        handle.init(address=address, log_to_driver=False)
+    found = lmma.minimize(
+        fun, np.ones(6), 1.0, rng=1, maxiter=GENERATIONS, checkpoint=Checkpoint(checkpoint, every=0),
+        workers=Replicated(handle) if how == "seeds" else handle,
+    )  # fmt: skip
+    np.savez(result, x=found.x, mean=found.mean, nfev=found.nfev)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,210 @@
+"""With replicas only values travel, and every bit of the result is as it is with vectors."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma.blas import blas_threads, using_blas_threads
+from lmma.cluster import Replicated
+from lmma.evaluation.engine import ClusterError
+
+
+def curved(x):
+    return float(np.sum((x - 0.3) ** 2 * np.arange(1, len(x) + 1)) + 0.1 * abs(x[0] * x[-1]))
+
+
+def same(one, other):
+    for name in ("x", "mean", "fun", "sigma", "nfev", "nit", "failures", "late", "reason"):
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    mine, yours = one.learned.strategy.get_state(), other.learned.strategy.get_state()
+    for name in mine:
+        np.testing.assert_array_equal(mine[name], yours[name], err_msg=name)
+
+
+def run(fun=curved, n=7, x0=0.5, **options):
+    return lmma.minimize(fun, np.full(n, x0), 0.4, **{"rng": 1, "maxiter": 12, **options})
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_a_state_taken_after_asking_gives_the_same_candidates_again(method):  # it is then that it is sent
+    es, twin = (lmma.strategy(method, np.ones(6), 1.0, rng=1, popsize=5) for _ in range(2))
+    for _ in range(30):
+        X = es.ask()
+        twin.set_state(es.get_state())
+        assert np.array_equal(twin.ask(), X)
+        values = np.sum(X**2, axis=1)
+        es.tell(values)
+        twin.tell(values)
+        mine, yours = es.get_state(), twin.get_state()
+        assert all(np.array_equal(mine[name], yours[name]) for name in mine)
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_every_method_gives_the_run_it_gives_here(dask_client, method):
+    same(run(method=method), run(method=method, workers=Replicated(dask_client, check=5)))
+
+
+def test_all_ways_give_the_same_run(dask_client, ray_session):
+    options = {"n": 40, "method": "lm-ma-es", "maxiter": 20}
+    here = run(**options)
+    for workers in (2, dask_client, ray_session, Replicated(dask_client), Replicated(ray_session)):
+        same(here, run(**options, workers=workers))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bounds": [0, 1], "boundary": "smooth"},
+        {"bounds": [0.31, 1], "boundary": "reflect"},
+        {"bounds": [0.31, 1], "boundary": "project", "maxiter": 25},
+        {"dtype": "float32", "method": "lm-ma-es"},
+        {"inject": np.full((15, 7), 0.31) + 0.01 * np.arange(15)[:, None]},  # more than one generation
+        {"restarts": 1, "maxiter": 60, "n": 2, "tolfun": 1e-1, "tolx": 1e-1},
+        {"method": "lm-ma-es", "m": 3, "popsize": 9},
+    ],
+    ids=["smooth", "reflect", "project", "float32", "inject", "restarts", "constants"],
+)
+def test_everything_a_run_can_do_it_does_with_replicas(dask_client, options):
+    if "bounds" in options:
+        options = {"x0": 0.5, **options}
+    here = run(**options)
+    same(here, run(**options, workers=Replicated(dask_client, check=3)))
+    if "restarts" in options:
+        assert len(here.legs) == 2
+
+
+def test_failures_and_candidates_drawn_again_are_followed(cluster):
+    def fun(x):
+        if x[0] > 0.8:
+            raise ArithmeticError("too large")
+        return np.nan if x[1] > 0.9 else curved(x)
+
+    for on_error in ("worst", "resample"):
+        options = {"on_error": on_error, "bounds": [-3, 1], "maxfevals": 90}
+        here, there = run(fun, **options), run(fun, **options, workers=Replicated(cluster, check=2))
+        assert here.failed == there.failed != {}
+        same(here, there)
+
+
+def test_vectorised_objectives_and_warm_starts_work_with_replicas(dask_client):
+    def fun(X):
+        return np.array([curved(x) for x in X])
+
+    first = run(method="ma-es")
+    here, there = (
+        lmma.minimize(fun, first, rng=2, maxiter=8, vectorized=True, workers=workers)
+        for workers in (1, Replicated(dask_client))
+    )
+    same(here, there)
+
+
+def test_replicas_add_up_with_as_many_threads_as_the_run(dask_client):
+    if blas_threads() is None:
+        pytest.skip("this NumPy does not use OpenBLAS")
+    options = {"fun": lambda x: float(x[0]), "n": 20_001, "method": "lm-ma-es", "popsize": 4}
+    with using_blas_threads(1):
+        one = run(**options)
+    with using_blas_threads(2):
+        two = run(**options)
+        same(two, run(**options, workers=Replicated(dask_client, check=1)))
+        gram = two.learned.strategy.transform.gram
+    assert not np.array_equal(gram, one.learned.strategy.transform.gram)  # else there is nothing to get wrong
+
+
+def test_one_replica_serves_several_slots(ray_session):
+    same(run(), run(workers=Replicated(ray_session, check=1, slots=2)))
+
+
+def test_a_worker_that_died_gets_the_state_and_goes_on(cluster, tmp_path):
+    def fun(x):
+        for k in range(2):
+            if int(1000 * curved(x)) % 5 == k and not (tmp_path / str(k)).exists():
+                (tmp_path / str(k)).touch()
+                os.kill(os.getppid(), signal.SIGKILL)
+                time.sleep(1000)
+        return curved(x)
+
+    there = run(fun, workers=Replicated(cluster, check=1), maxiter=25)
+    assert there.deaths == 2
+    same(run(maxiter=25), there)
+
+
+def test_a_replica_that_diverges_is_noticed_and_sent_the_state_again(dask_client, dask_cluster):
+    def spoil():
+        from lmma.evaluation import agent
+
+        for replica in agent._agents.values():
+            replica._strategy.mean += 1e-13
+        return len(agent._agents)
+
+    spoilt = []
+
+    def callback(x):
+        if len(spoilt) == 6:
+            address = next(iter(dask_client.nthreads()))
+            spoilt.append(dask_client.run(spoil, workers=[address])[address])
+        else:
+            spoilt.append(0)
+
+    there = run(workers=Replicated(dask_client, check=2), callback=callback, maxiter=20)
+    assert sum(spoilt) == 1
+    assert "diverged and was sent the state again" in there.warnings[0]
+    assert len(there.warnings) == 1
+
+
+def test_data_are_loaded_once_in_each_process(cluster, tmp_path):
+    def load():
+        (tmp_path / str(os.getpid())).touch()
+        return np.full(7, 0.3)
+
+    def fun(x, power, target):
+        return float(np.sum(np.abs(x - target) ** power))
+
+    there = run(fun, args=(2,), workers=Replicated(cluster, initializer=load))
+    assert len(list(tmp_path.iterdir())) == 2
+    same(run(lambda x: fun(x, 2, np.full(7, 0.3))), there)
+
+
+def test_an_initialiser_that_fails_is_an_error_at_once(cluster):
+    def load():
+        raise FileNotFoundError("no data set here")
+
+    with pytest.raises(ClusterError, match="no data set here"):
+        run(workers=Replicated(cluster, initializer=load))
+
+
+def test_what_travels_does_not_depend_on_n(dask_client):
+    class Watched:
+        def evaluator(self, *args, **options):
+            self.evaluate = Replicated(dask_client).evaluator(*args, **options)
+            return self.evaluate
+
+    traffic = {}
+    for n in (1000, 100_000):
+        workers, marks = Watched(), []
+        run(
+            lambda x: float(x[0]), n=n, method="lm-ma-es", popsize=12, workers=workers,
+            callback=lambda x, w=workers, marks=marks: marks.append((w.evaluate.sent, w.evaluate.received)),
+        )  # fmt: skip
+        traffic[n] = np.median(np.diff(marks, axis=0), axis=0)
+    assert np.all(np.abs(traffic[1000] - traffic[100_000]) < 500)
+    assert np.all(traffic[100_000] < 20_000)  # a generation of vectors is 9.6 MB
+
+
+@pytest.mark.parametrize(
+    ("cluster_handle", "options", "words"),
+    [
+        (2, {}, "takes a Dask client"),
+        ("nowhere", {}, "dask://host:port"),
+        (2, {"check": 0}, "check must be"),
+        (2, {"slots": 1.5}, "slots must be"),
+        (2, {"initializer": 3}, "initializer must be callable"),
+    ],
+)
+def test_wishes_that_cannot_be_met_are_refused(cluster_handle, options, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        run(workers=Replicated(cluster_handle, **options))
