@@ -71,7 +71,7 @@ class Checkpoint:
         self._due = time.monotonic() + self.every
 
     def continued(self, method: str) -> str:
-        """Return ``method``, for ``"auto"`` that of the run saved here: a raised budget must not change it."""
+        """Return ``method``, for ``"auto"`` that of the run saved here: more budget must not change it."""
         if method != "auto" or not self.file.exists():
             return method
         try:

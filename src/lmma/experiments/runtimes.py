@@ -11,6 +11,7 @@ import numpy as np
 
 from lmma.experiments.files import as_csv, write, write_text
 from lmma.experiments.largescale import TARGETS
+from lmma.experiments.peers import PEERS
 from lmma.plotting.data import FigureData, Panel, Series
 
 Records = Sequence[Mapping[str, Any]]
@@ -40,14 +41,14 @@ def distribution(records: Records, grid: Sequence[float]) -> list[float]:
 
 
 def runtime_figure(records: Records, n: int, order: Sequence[str] = ()) -> FigureData:
-    """Return the distributions at ``n``, a panel for each group of functions and one for all."""
+    """Return the distributions at ``n``, a panel for each group and one for all; peers dashed."""
     here = [r for r in records if r["spec"]["n"] == n]
     most = max(r["spec"]["budget"] for r in here) / n
     grid = [10 ** (k / STEPS) for k in range(int(np.ceil(np.log10(most) * STEPS)) + 1)]
     panels = []
     for title, members in GROUPS.items():
         series = tuple(
-            Series(method, tuple(grid), tuple(distribution(part, grid)))
+            Series(method, tuple(grid), tuple(distribution(part, grid)), dashed=method in PEERS)
             for method, part in _by([r for r in here if r["spec"]["function"] in members], "method").items()
         )
         panels.append(Panel(title, "evaluations / n", "share of targets", series, log_y=False))
