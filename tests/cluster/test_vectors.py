@@ -143,6 +143,12 @@ def test_every_fault_is_survived_and_counted(cluster, tmp_path):
     check(4, 1.0, tmp_path, timeout=1.0, budget=4000, workers=cluster)
 
 
+@pytest.mark.slow
+def test_every_fault_is_survived_and_counted_at_n_50(cluster, tmp_path):
+    result, faults = check(50, 1e-6, tmp_path, timeout=1.0, budget=100_000, workers=cluster)
+    print(result.nfev, dict(faults), result.failed, result.deaths)
+
+
 def test_a_run_that_ends_leaves_no_process_behind(cluster, tmp_path):
     def fun(x):
         (tmp_path / str(os.getpid())).touch()
