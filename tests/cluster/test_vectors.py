@@ -145,7 +145,7 @@ def test_every_fault_is_survived_and_counted(cluster, tmp_path):
 
 @pytest.mark.slow
 def test_every_fault_is_survived_and_counted_at_n_50(cluster, tmp_path):
-    result, faults = check(50, 1e-6, tmp_path, timeout=1.0, budget=100_000, workers=cluster)
+    result, faults = check(50, 1e-6, tmp_path, timeout=0.5, budget=100_000, workers=cluster)
     print(result.nfev, dict(faults), result.failed, result.deaths)
 
 
