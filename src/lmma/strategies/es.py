@@ -94,7 +94,7 @@ class Transform(ABC):
         self, source: Source, generation: int, first: int, mean: Array, step: float | Array, out: Array
     ) -> None:
         """Set ``out`` to the candidates from number ``first`` on, without keeping their z."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not stream; ``streams`` says so")
 
     @abstractmethod
     def apply(self, z: Array, out: Array | None = None) -> Array:
