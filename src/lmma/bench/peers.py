@@ -1,7 +1,9 @@
 """One generation of other packages' strategies, through their public interfaces, as published.
 
 Each function returns a callable that does one generation on values that cost nothing, None where the method
-is out of the question at that n, and raises ImportError where the package is not installed.
+is out of the question at that n, and raises ImportError where the package is not installed. Strategies with
+direction vectors apply one more of them in each of their first m generations; all of these start past those,
+as ours do: the best of many turns would else be the first, which samples z alone.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ def lmmaes(n: int) -> Step:
 
     lam = 4 + int(3 * np.log(n))
     es = Lmmaes(np.zeros(n), 1.0, lam, verbose=False)
+    es.t = es.m
 
     def generation() -> None:
         es.tell(CHEAP.random(len(es.ask())))
@@ -42,6 +45,7 @@ def pypop7(n: int) -> Step:
     }
     es = LMMAES(problem, {"mean": np.zeros(n), "sigma": 1.0, "seed_rng": 1, "verbose": 0})
     es.start_time = time.time()  # what its optimize() sets first
+    es._n_generations = es.n_evolution_paths
     z, d, mean, s, tm, y = es.initialize()
     state = [z, d, mean, s, tm, y]
 
