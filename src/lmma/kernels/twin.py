@@ -18,6 +18,7 @@ reach 8.49 in float64 and 6.66 in float32.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -31,7 +32,8 @@ Indices = npt.NDArray[np.intp]
 Key = tuple[int, int]
 Update = tuple[Array, Array, Array]  # keep, gain and z_mean of ``lm_update``
 
-CHUNK = 6144  # words handled at a time: a handful of arrays of this size stay in the second-level cache
+CHUNK = 12288  # words handled at a time: many for the calls it takes, few for the caches
+PIECE = 8192  # 64-bit words drawn at a time: larger arrays come from the system and go back to it each time
 
 # sqrt(2) sin(pi/2 x) / x in powers of x^2, least largest error for x^2 <= 1/4: 3e-18 and 3e-9.
 _SINE64 = (
@@ -39,6 +41,30 @@ _SINE64 = (
     0.00022689805070485287, -5.089247973794422e-06, 7.967284441819482e-08,
 )  # fmt: skip
 _SINE32 = (2.221441461885844, -0.913530286262879, 0.11268458300799666, -0.006507727001894782)
+
+
+_thread = threading.local()
+
+
+class _Constants:
+    """The numbers of Box-Muller as arrays of one dtype: NumPy takes half as long to receive these."""
+
+    def __init__(self, real: npt.DTypeLike, unsigned: npt.DTypeLike, series: tuple[float, ...]) -> None:
+        def number(value: float) -> Array:
+            return np.array(value, real)
+
+        self.series = [number(coefficient) for coefficient in series]
+        self.one, self.two, self.minus_two, self.middle = map(number, (1.0, 2.0, -2.0, 1.5))
+        bits, mantissa = (64, 52) if np.dtype(real) == np.float64 else (32, 23)
+        self.to_sign: Words = np.array(bits - 1, unsigned)  # takes the lowest bit to the sign's place
+        self.to_mantissa: Words = np.array(bits - mantissa, unsigned)
+        self.exponent: Words = self.one.view(unsigned)  # with any mantissa: [1, 2)
+
+
+_CONSTANTS = {
+    np.dtype(np.float64): _Constants(np.float64, np.uint64, _SINE64),
+    np.dtype(np.float32): _Constants(np.float32, np.uint32, _SINE32),
+}
 
 
 def half_length(n: int, dtype: npt.DTypeLike) -> int:
@@ -52,88 +78,119 @@ def normals(key: Key, generation: int, first: int, out: Array, *, threads: int =
     rows, n = out.shape
     h = half_length(n, out.dtype)
     words = 2 * h * out.itemsize // 8  # 64-bit words a candidate
-    bits = np.random.Philox(
-        key=np.array(key, dtype=np.uint64),
-        counter=np.array([first * words // 4, generation, 0, 0], dtype=np.uint64),
-    )
-    unsigned = np.uint64 if out.dtype == np.float64 else np.uint32
+    bits = _philox(key, [first * words // 4, generation, 0, 0])
     together = max(1, CHUNK // h)  # short rows are handled several at a time
-    work = np.empty((3, together, min(h, CHUNK)), dtype=out.dtype)
+    spare = _spare(out.dtype)
+    work = spare[: 3 * together * min(h, CHUNK)].reshape(3, together, -1)
     for row in range(0, rows, together):
         block = out[row : row + together]
-        raw = bits.random_raw(len(block) * words).view(unsigned).reshape(len(block), 2, h)
-        pairs = np.ascontiguousarray(raw.swapaxes(0, 1))  # NumPy is slow on rows with gaps
+        pairs = _word_pairs(bits, len(block), h, spare[work.size :])
         for start in range(0, h, CHUNK):
             chunk = slice(start, min(start + CHUNK, h))
-            cosines, sines = _box_muller(
-                pairs[0, :, chunk], pairs[1, :, chunk], work[:, : len(block), : chunk.stop - start]
-            )
-            block[:, chunk] = cosines[:, : max(0, n - start)]
-            block[:, h + start : h + chunk.stop] = sines[:, : max(0, n - h - start)]
+            _box_muller(
+                pairs[0, :, chunk], pairs[1, :, chunk], work[:, : len(block), : chunk.stop - start],
+                block[:, chunk], block[:, h + start : h + chunk.stop],
+            )  # fmt: skip
 
 
-def _box_muller(radii: Words, angles: Words, work: Array) -> tuple[Array, Array]:
-    """Return two standard normal numbers for each pair of words; the words are overwritten.
+def _philox(key: Key, counter: list[int]) -> np.random.Philox:
+    """Return this thread's generator, put in its place: making a new one takes five times as long."""
+    if not hasattr(_thread, "bits"):
+        _thread.bits = np.random.Philox(0)
+        _thread.used_up = {**_thread.bits.state, "buffer_pos": 4}
+    place = {"counter": np.array(counter, dtype=np.uint64), "key": np.array(key, dtype=np.uint64)}
+    bits: Any = _thread.bits
+    bits.state = {**_thread.used_up, "state": place}
+    return bits  # type: ignore[no-any-return]
+
+
+def _word_pairs(bits: np.random.Philox, rows: int, h: int, spare: Array) -> Words:
+    """Return the words of radii and of angles, (2, rows, h), of the next ``rows`` candidates."""
+    unsigned = np.dtype(f"u{spare.itemsize}")
+    words = 2 * h * spare.itemsize // 8
+    if words > PIECE:
+        return bits.random_raw(rows * words).view(unsigned).reshape(rows, 2, h).swapaxes(0, 1)
+    pairs = spare[: 2 * rows * h].view(unsigned).reshape(2, rows, h)
+    together = PIECE // words
+    for row in range(0, rows, together):
+        part = pairs[:, row : row + together]
+        raw = bits.random_raw(part.shape[1] * words).view(unsigned)
+        part[...] = raw.reshape(-1, 2, h).swapaxes(0, 1)
+    return pairs
+
+
+def _spare(dtype: npt.DTypeLike) -> Array:
+    """Return work space of this thread's that holds five chunks, for the kernel that runs now."""
+    if not hasattr(_thread, "spare"):
+        space = np.empty(5 * CHUNK + 8)
+        start = -space.ctypes.data % 64 // 8  # of a cache line
+        _thread.spare = space[start : start + 5 * CHUNK]
+    spare: Array = _thread.spare.view(dtype)
+    return spare
+
+
+def _box_muller(radii: Words, angles: Words, work: Array, cosines: Array, sines: Array) -> None:
+    """Set ``cosines`` and ``sines`` to two standard normal numbers for each pair of words.
 
     With u uniform in (0, 1], r = +-sqrt(-2 ln u) and x uniform in [-1/2, 1/2), these are r cos(pi x) and
-    r sin(pi x).
+    r sin(pi x). They may be narrower than the words, of which the rest is left; the words are overwritten.
     """
     sign, w, square = work
     real, unsigned = work.dtype.type, radii.dtype.type
-    double = real is np.float64
+    c = _CONSTANTS[work.dtype]
     signs = sign.view(unsigned)
-    np.left_shift(angles, unsigned(63 if double else 31), out=signs)
+    np.left_shift(angles, c.to_sign, signs)
 
-    if double:
-        radii >>= unsigned(12)
-        radii |= unsigned(0x3FF0000000000000)
+    if real is np.float64:
+        radii >>= c.to_mantissa
+        radii |= c.exponent
         r = radii.view(real)  # [1, 2)
-        np.subtract(2.0, r, out=r)
+        np.subtract(c.two, r, r)
     else:
         radii >>= unsigned(1)
         r = radii.view(np.int32).astype(real)  # keeps small u precise: long tails
         r += real(0.5)
         r *= real(2.0**-31)
-    np.log(r, out=r)
-    r *= -2.0
-    np.sqrt(r, out=r)
+    np.log(r, r)
+    r *= c.minus_two
+    np.sqrt(r, r)
     signed = r.view(unsigned)
     signed |= signs
 
-    angles >>= unsigned(12 if double else 9)
-    angles |= unsigned(0x3FF0000000000000 if double else 0x3F800000)
+    angles >>= c.to_mantissa
+    angles |= c.exponent
     x = angles.view(real)
-    x -= 1.5
-    series = _SINE64 if double else _SINE32
-    np.multiply(x, x, out=square)
-    np.multiply(square, series[-1], out=w)
-    for coefficient in series[-2:0:-1]:
+    x -= c.middle
+    np.multiply(x, x, square)
+    np.multiply(square, c.series[-1], w)
+    for coefficient in c.series[-2:0:-1]:
         w += coefficient
         w *= square
-    w += series[0]
+    w += c.series[0]
     w *= x  # sqrt(2) sin(pi/2 x): well conditioned, and so are both functions of the double angle
-    np.multiply(w, w, out=square)
-    np.subtract(2.0, square, out=x)
-    np.sqrt(x, out=x)
+    np.multiply(w, w, square)
+    np.subtract(c.two, square, x)
+    np.sqrt(x, x)
     x *= w  # sin(pi x)
-    x *= r
-    np.subtract(1.0, square, out=square)  # cos(pi x)
-    square *= r
-    return square, x
+    np.subtract(c.one, square, square)  # cos(pi x)
+    for factor, out in ((square, cosines), (x, sines)):
+        width = out.shape[1]
+        np.multiply(factor[:, :width], r[:, :width], out=out)
 
 
 def recombine(weights: Array, order: Indices, rows: Array, out: Array, *, threads: int = 0) -> None:
     """Set ``out`` to the sum of ``weights[i] * rows[order[i]]``."""
     weights = weights.astype(rows.dtype, copy=False)
     for columns in _strips(len(order), len(out)):
-        np.matmul(weights, rows[order, columns], out=out[columns])
+        np.matmul(weights, rows[:, columns].take(order, axis=0), out=out[columns])
 
 
 def squares(weights: Array, order: Indices, rows: Array, out: Array, *, threads: int = 0) -> None:
     """Set ``out`` to the sum of ``weights[i] * rows[order[i]] ** 2``."""
     weights = weights.astype(rows.dtype, copy=False)
     for columns in _strips(len(order), len(out)):
-        np.matmul(weights, np.square(rows[order, columns]), out=out[columns])
+        picked = rows[:, columns].take(order, axis=0)
+        np.matmul(weights, np.square(picked, out=picked), out=out[columns])
 
 
 def rescale(
@@ -156,10 +213,22 @@ def rescale(
     scales *= excess
 
 
+def _spare_like(strip: Array) -> Array:
+    return _spare(strip.dtype)[: strip.size].reshape(strip.shape)
+
+
 def _strips(height: int, n: int) -> Iterator[slice]:
     """Cut ``n`` columns into strips, so that ``height`` rows of one fit the second-level cache."""
-    width = max(1, 8 * CHUNK // max(1, height))
+    width = max(1, 4 * CHUNK // max(1, height))
     return (slice(start, start + width) for start in range(0, n, width))
+
+
+def _tiles(height: int, n: int) -> Iterator[tuple[slice, slice]]:
+    """Cut an array into tiles of whole rows, or of pieces of one row, that fit the second-level cache."""
+    together, width = max(1, CHUNK // n), min(n, CHUNK)
+    for row in range(0, height, together):
+        for column in range(0, n, width):
+            yield slice(row, row + together), slice(column, column + width)
 
 
 def fold(gram: Array, c_d: Array) -> tuple[float, Array]:
@@ -248,37 +317,47 @@ def lm_sample(
         z = np.empty_like(out)
     normals(key, generation, first, z)
     projections = z @ vectors.T
+    alpha, mixed = 1.0, projections[:, :0]
     if active:
         alpha, mix = fold(gram[:active, :active], c_d[:active])
         mixed = (projections[:, :active] @ mix).astype(out.dtype, copy=False)
-        np.matmul(mixed, vectors[:active], out=out)
-    else:
-        alpha = 1.0
-        out[...] = 0.0
-    together = max(1, 2 * CHUNK // out.shape[1])  # rows: no temporary as large as the generation
-    for row in range(0, len(out), together):
-        d = out[row : row + together]
-        d += alpha * z[row : row + together]
-        d *= step
-        d += mean
+    _candidates(alpha, mixed, vectors[:active], mean, step, z, out)
     return projections
+
+
+def _candidates(
+    alpha: float, mixed: Array, vectors: Array, mean: Array, step: float | Array, z: Array, out: Array
+) -> None:
+    """Set ``out`` to ``mean + step * (alpha z + mixed @ vectors)``."""
+    steps = step if isinstance(step, np.ndarray) and step.ndim else None
+    if steps is None:
+        mixed = mixed * mixed.dtype.type(step)
+        alpha *= float(step)
+    np.matmul(mixed, vectors, out=out)
+    for rows, columns in _tiles(*out.shape):
+        d = out[rows, columns]
+        d += np.multiply(z[rows, columns], alpha, out=_spare_like(d))
+        if steps is not None:
+            d *= steps[columns]
+        d += mean[columns]
 
 
 def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, threads: int = 0) -> None:
     """Set row ``i`` of ``vectors`` to ``keep[i] * row + gain[i] * z_mean``."""
     keeps, gains = (rates.astype(vectors.dtype, copy=False)[:, None] for rates in (keep, gain))
-    for columns in _strips(*vectors.shape):
-        part = vectors[:, columns]
-        part *= keeps
-        part += gains * z_mean[columns]
+    for rows, columns in _tiles(*vectors.shape):
+        part = vectors[rows, columns]
+        part *= keeps[rows]
+        part += np.multiply(gains[rows], z_mean[columns], out=_spare_like(part))
 
 
 def lm_gram(gram: Array, keep: Array, gain: Array, u: Array, length2: float) -> None:
     """Take ``gram`` = V V^T where :func:`lm_update` takes V; ``u`` = V z_mean, ``length2`` = |z_mean|^2."""
     half = keep * u
     half += (length2 / 2) * gain
-    cross = np.multiply.outer(half, gain)
-    gram *= np.multiply.outer(keep, keep)
+    cross = half[:, None] * gain
+    gram *= keep
+    gram *= keep[:, None]
     gram += cross
     gram += cross.T
 

@@ -136,20 +136,22 @@ class ScaledDirections(Transform):
 
     def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
         """Return D M z_mean."""
-        return self.inner.mean_direction(order, weights, z_mean) * self.scales
+        direction = self.inner.mean_direction(order, weights, z_mean)
+        direction *= self.scales
+        return direction
 
     def kappa(self) -> float:
         """Return by how much the m_i stretch beyond their length under random selection, at least 1."""
-        k = self.inner.active
         factors = self.stretch * self.lengths2
         factors += self.shortest
-        return max(1.0, float(math.prod(factors[:k].tolist())))
+        stretched: float = math.prod(factors.tolist()[: self.inner.active])
+        return max(1.0, stretched)
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move D towards the coordinates' variances among the selected; then let M learn."""
         kernels.rescale(
             self.scales, self.c_scale / (2 * self.kappa()), active_weights(len(best.order)), best.order,
-            best.sampled_z, p_sigma, PATH_SHARE, threads=self.threads,
+            best.sampled_z, p_sigma, PATH_SHARE, threads=self.inner.threads,
         )  # fmt: skip
         self.inner.update(best, p_sigma)
 
