@@ -218,6 +218,10 @@ def _workers(args: argparse.Namespace, target: Target) -> Any:
         return args.workers
     if args.workers != 1:
         raise UsageError("give --workers or --cluster, not both: a cluster knows how many workers it has")
+    from lmma.evaluation.handles import WAYS, is_address
+
+    if not is_address(args.cluster):
+        raise UsageError(f"--cluster must be {WAYS}, got {args.cluster!r}")
     travel_by_value(target.function)
     if not args.replicate:
         return args.cluster

@@ -42,10 +42,16 @@ def find_engine(handle: Any, *, slots: int | None = None) -> Engine | None:
     return None
 
 
+def is_address(text: str) -> bool:
+    """Return whether ``text`` is a cluster's address."""
+    scheme, _, rest = text.partition("://")
+    return scheme in ("dask", "ray", "mpi") and (scheme == "mpi") == (not rest)
+
+
 def _connected(address: str) -> Engine:
-    scheme, _, rest = address.partition("://")
-    if scheme not in ("dask", "ray", "mpi") or (scheme == "mpi") != (not rest):
+    if not is_address(address):
         raise ValueError(f"workers must be an integer or a cluster's address: {WAYS}; got {address!r}")
+    scheme, _, rest = address.partition("://")
     try:
         engine: Engine = import_module(f"lmma.evaluation.{scheme}").connect(rest)
     except ModuleNotFoundError as error:
