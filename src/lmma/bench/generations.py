@@ -69,7 +69,10 @@ def copy(n: int) -> Step:
     """Return a copy of a generation's numbers: what memory bandwidth alone would cost, once."""
     size = default_popsize(n) * n
     a = np.ones(size)
-    b = np.empty(size + 256)[256:]  # 2 KB on: reads wait for writes to the same place of another page
+    space = np.empty(size + 512)
+    # Half a page apart: reads wait for writes to the same place of another page.
+    apart = (a.ctypes.data + 2048 - space.ctypes.data) % 4096 // a.itemsize
+    b = space[apart : apart + size]
     return lambda: np.copyto(b, a)
 
 
