@@ -110,7 +110,7 @@ def test_dd_ma_es_matches_its_formulas_in_dense_matrices(method, full, n):
         a, b = q @ A.T, q @ Ai
         q_s, h = Li @ path, np.diag(A @ L2i @ Ai)
         g = v @ (a * b) + p.path_share * ((A @ q_s) * (Ai.T @ q_s) - h)
-        g *= p.c_scale / (1 + inflation)
+        g *= p.c_scale / 2 / ((1 + inflation) / 2) ** 1.5  # kappa^1.5
         D = D * np.exp(g)
         r = np.exp(g - g.mean())
         S, U = np.linalg.eigh(F2)
@@ -130,7 +130,7 @@ def test_dd_ma_es_matches_its_formulas_in_dense_matrices(method, full, n):
         F2 = carry @ F2 @ carry.T + p.c_1_axes * np.outer(p_c, p_c)
         S, U = np.linalg.eigh(F2)
         F2 = (U[:, -k:] * S[-k:]) @ U[:, -k:].T
-        step *= math.exp(p.c_sigma / 0.8 * (path @ path / n - 1))
+        step *= math.exp(p.c_sigma / 2.0 * (path @ path / n - 1))
     np.testing.assert_allclose(es.mean, mean, rtol=1e-5, atol=1e-5 * np.abs(mean).max())
     np.testing.assert_allclose(es.sigma * es.transform.scales, step * D, rtol=1e-6)
 
