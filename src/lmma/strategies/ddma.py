@@ -50,12 +50,34 @@ from lmma.strategies.es import ES, Source, Transform
 from lmma.strategies.lmma import CAP
 from lmma.strategies.lowrank import leading_axes, shrunk, stretched
 from lmma.strategies.ma import ma_parameters
-from lmma.strategies.recombination import Array, Indices, Recombination, Selection, cumulate, recombination
+from lmma.strategies.recombination import (
+    Array,
+    Indices,
+    Recombination,
+    Selection,
+    cumulate,
+    default_popsize,
+    recombination,
+)
 from lmma.strategies.registry import register
 from lmma.strategies.stepsize import CSA, crowding
 
 SCALE_CAP = 0.2  # populations many times n: D of Rastrigin's function would follow every ripple
 CAUTION = 1.5  # power of kappa; 1 is the Fisher matrix's, but A must undo what D does to a rotated function
+
+
+def quickest(n: int, lam: int) -> float:
+    """Return the largest c_sigma: 0.2 for default populations, up to 0.3 for larger ones."""
+    return min(0.3, 0.2 * math.sqrt(lam / default_popsize(n)))
+
+
+def step_damping(n: int, lam: int) -> float:
+    """Return the damping of the step size: LM-MA-ES's 2 for few variables, 0.8 for many or many candidates.
+
+    The squared length of a path of n numbers scatters like 1/sqrt(n): few variables need a calmer rule, many
+    lose a quarter of the evaluations on the sphere by it, and large populations must not wait for it.
+    """
+    return min(2.0, max(0.8, 80 / n * default_popsize(n) / lam))
 
 
 @dataclass(frozen=True)
@@ -106,7 +128,7 @@ def ddma_parameters(
         c_mu_axes = min(2.6 * (mu_w - 2 + 1 / mu_w) / quick, CAP)
     return DDMAParameters(
         shared,
-        c_sigma=min(1.1 * lam / n, 0.2) if c_sigma is None else c_sigma,
+        c_sigma=min(1.1 * lam / n, quickest(n, lam)) if c_sigma is None else c_sigma,
         c_scale=min(1.35 * diagonal_rate(n, shared), SCALE_CAP) if c_scale is None else c_scale,
         path_share=path_share,
         k=k,
@@ -118,15 +140,6 @@ def ddma_parameters(
         c_1=ma.c_1,
         c_mu=ma.c_mu,
     )
-
-
-def step_damping(n: int) -> float:
-    """Return the damping of the step size: LM-MA-ES's 2 for few variables, 0.8 from n = 100 on.
-
-    The squared length of a path of n numbers scatters like 1/sqrt(n): few variables need a calmer rule, many
-    lose a quarter of the evaluations on the sphere by it.
-    """
-    return min(2.0, max(0.8, 80 / n))
 
 
 @final
@@ -253,7 +266,8 @@ class _DecodedES(ES):
     def _make_step(self) -> CSA:
         p = self.parameters
         crowd = crowding(p.recombination.mu_w, self.n)
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=step_damping(self.n), crowd=crowd)
+        damping = step_damping(self.n, self.popsize)
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=damping, crowd=crowd)
 
     def _update(self, order: Indices, values: Array) -> None:
         if self.generation % RECENTRE == 0:
