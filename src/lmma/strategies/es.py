@@ -294,8 +294,9 @@ class ES(Strategy):
     def _note_spread(self, best: Selection) -> None:
         """Note how far a typical candidate lies from the mean, for ``tolx``."""
         d = best.d_mean if self.scale is None else best.d_mean * self.scale
-        # sigma stays outside: squared in single precision, the steps of a diverging run overflow
-        self._spread_x = self.sigma * math.sqrt(best.mu_w * float(np.dot(d, d)) / self.n)
+        # In double precision, and sigma apart: the squared steps of a diverging run overflow in single.
+        length2 = np.dot(d, d) if d.dtype == np.float64 else np.einsum("i,i->", d, d, dtype=np.float64)
+        self._spread_x = self.sigma * math.sqrt(best.mu_w * float(length2) / self.n)
 
     def _hess_inv(self) -> LinearOperator:
         """Return the learned metric C = M M^T, the inverse Hessian up to a factor, as an operator."""
