@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
 DEFAULT_TOLERANCE = 1e-11
-DIVERGED = 1e20  # a step size grown by this factor has no optimum to find
+DIVERGED = 1e20  # steps grown by this factor have no optimum to find
 LARGE = 2**28  # bytes from which a new strategy first asks whether it fits
 
 
@@ -187,8 +187,10 @@ class Strategy(ABC):
             spread = max(max(self._recent) - min(self._recent), self._spread_f)
             if spread < self.tolfun:
                 reasons["tolfun"] = spread
-        if self.sigma > DIVERGED * self.sigma0:
-            reasons["diverged"] = self.sigma
+        known = self._spread_x < math.inf  # not before the first generation with values
+        largest = max(self.sigma, self._spread_x) if known else self.sigma
+        if largest > DIVERGED * self.sigma0:
+            reasons["diverged"] = largest
         return reasons
 
     @property
