@@ -33,6 +33,7 @@ from lmma.strategies.recombination import (
     Indices,
     Recombination,
     Selection,
+    squared_length,
     weighted_mean,
 )
 from lmma.strategies.stepsize import StepSizeRule
@@ -294,9 +295,8 @@ class ES(Strategy):
     def _note_spread(self, best: Selection) -> None:
         """Note how far a typical candidate lies from the mean, for ``tolx``."""
         d = best.d_mean if self.scale is None else best.d_mean * self.scale
-        # In double precision, and sigma apart: the squared steps of a diverging run overflow in single.
-        length2 = np.dot(d, d) if d.dtype == np.float64 else np.einsum("i,i->", d, d, dtype=np.float64)
-        self._spread_x = self.sigma * math.sqrt(best.mu_w * float(length2) / self.n)
+        # sigma stays outside: squared in single precision, the steps of a diverging run overflow
+        self._spread_x = self.sigma * math.sqrt(best.mu_w * squared_length(d) / self.n)
 
     def _hess_inv(self) -> LinearOperator:
         """Return the learned metric C = M M^T, the inverse Hessian up to a factor, as an operator."""

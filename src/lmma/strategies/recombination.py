@@ -140,3 +140,12 @@ def cumulate(path: Array, rate: float, mu_w: float, step: Array) -> None:
     """
     path *= 1.0 - rate
     path += math.sqrt(mu_w * rate * (2.0 - rate)) * step
+
+
+def squared_length(vector: Array) -> float:
+    """Return |vector|^2, in double precision where single is too narrow for it."""
+    if vector.dtype == np.float64:
+        return float(np.dot(vector, vector))
+    with np.errstate(over="ignore"):
+        length2 = float(np.dot(vector, vector))
+    return length2 if length2 < math.inf else squared_length(vector.astype(np.float64))
