@@ -33,7 +33,8 @@ Key = tuple[int, int]
 Update = tuple[Array, Array, Array]  # keep, gain and z_mean of ``lm_update``
 
 CHUNK = 12288  # words handled at a time: many for the calls it takes, few for the caches
-PIECE = 8192  # 64-bit words drawn at a time: larger arrays come from the system and go back to it each time
+PIECE = 4096  # 64-bit words drawn at a time for short rows, in an array that stays in the cache
+LARGEST = 8192  # and for one row: larger arrays come from the system and go back to it each time
 
 # sqrt(2) sin(pi/2 x) / x in powers of x^2, least largest error for x^2 <= 1/4: 3e-18 and 3e-9.
 _SINE64 = (
@@ -108,10 +109,10 @@ def _word_pairs(bits: np.random.Philox, rows: int, h: int, spare: Array) -> Word
     """Return the words of radii and of angles, (2, rows, h), of the next ``rows`` candidates."""
     unsigned = np.dtype(f"u{spare.itemsize}")
     words = 2 * h * spare.itemsize // 8
-    if words > PIECE:
+    if words > LARGEST:
         return bits.random_raw(rows * words).view(unsigned).reshape(rows, 2, h).swapaxes(0, 1)
     pairs = spare[: 2 * rows * h].view(unsigned).reshape(2, rows, h)
-    together = PIECE // words
+    together = max(1, PIECE // words)
     for row in range(0, rows, together):
         part = pairs[:, row : row + together]
         raw = bits.random_raw(part.shape[1] * words).view(unsigned)
