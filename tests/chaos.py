@@ -52,7 +52,7 @@ def ellipsoid(n, condition, seed):
     return rotated(plain, n, np.random.default_rng(seed)).function
 
 
-def check(n, target, folder, timeout, budget, workers=2):
+def assert_every_fault_is_counted(n, target, folder, timeout, budget, workers=2):
     fun = chaotic(ellipsoid(n, 1e4, 3), folder, hang=10_000)
     result = lmma.minimize(
         fun, np.ones(n), 1.0, method="ma-es", rng=1, workers=workers, timeout=timeout,

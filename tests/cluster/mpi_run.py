@@ -8,7 +8,7 @@ import numpy as np
 from mpi4py.futures import MPIPoolExecutor
 
 import lmma
-from chaos import check
+from chaos import assert_every_fault_is_counted
 
 
 def fun(x):
@@ -20,7 +20,9 @@ def main():
     here = lmma.minimize(fun, np.ones(6), 1.0, **options)
     with MPIPoolExecutor() as executor:
         there = lmma.minimize(fun, np.ones(6), 1.0, **options, workers=executor)
-        result, faults = check(4, 1.0, Path(sys.argv[1]), timeout=1.0, budget=4000, workers=executor)
+        result, faults = assert_every_fault_is_counted(
+            4, 1.0, Path(sys.argv[1]), timeout=1.0, budget=4000, workers=executor
+        )
         same = bool(np.array_equal(here.x, there.x) and np.array_equal(here.mean, there.mean))
         print(json.dumps({"same": same, "deaths": result.deaths, "faults": dict(faults)}), flush=True)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lmma
-from chaos import check
+from chaos import assert_every_fault_is_counted
 from lmma.evaluation import EvaluationError, Serial, evaluator
 from lmma.evaluation.engine import ClusterError
 
@@ -140,12 +140,14 @@ def test_a_run_on_a_cluster_is_the_run_it_is_here(cluster):
 
 
 def test_every_fault_is_survived_and_counted(cluster, tmp_path):
-    check(4, 1.0, tmp_path, timeout=1.0, budget=4000, workers=cluster)
+    assert_every_fault_is_counted(4, 1.0, tmp_path, timeout=1.0, budget=4000, workers=cluster)
 
 
 @pytest.mark.slow
 def test_every_fault_is_survived_and_counted_at_n_50(cluster, tmp_path):
-    result, faults = check(50, 1e-6, tmp_path, timeout=0.5, budget=100_000, workers=cluster)
+    result, faults = assert_every_fault_is_counted(
+        50, 1e-6, tmp_path, timeout=0.5, budget=100_000, workers=cluster
+    )
     print(result.nfev, dict(faults), result.failed, result.deaths)
 
 

@@ -2,14 +2,16 @@
 
 import pytest
 
-from chaos import check
+from chaos import assert_every_fault_is_counted
 
 
 def test_every_fault_is_survived_and_counted(tmp_path):
-    check(4, 1.0, tmp_path, timeout=1.0, budget=4000)
+    result, faults = assert_every_fault_is_counted(4, 1.0, tmp_path, timeout=1.0, budget=4000)
+    assert result.nfev > sum(faults.values()) - faults["kill"]  # each but a kill is an evaluation
 
 
 @pytest.mark.slow
 def test_every_fault_is_survived_and_counted_at_n_50(tmp_path):
-    result, faults = check(50, 1e-6, tmp_path, timeout=2.0, budget=100_000)
+    result, faults = assert_every_fault_is_counted(50, 1e-6, tmp_path, timeout=2.0, budget=100_000)
+    assert result.fun <= 1e-6
     print(result.nfev, dict(faults), result.failed, result.deaths)

@@ -78,7 +78,7 @@ class Peer(Strategy):
 
     def get_state(self) -> dict[str, Any]:
         """Refuse: the state is inside another package."""
-        raise NotImplementedError(f"{self.name} keeps its state inside {self.package}: it cannot be saved")
+        raise TypeError(f"{self.name} keeps its state inside {self.package}: it cannot be saved")
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:

@@ -70,9 +70,6 @@ class Transform(ABC):
 
     STATE: ClassVar[tuple[str, ...]] = ()
     keeps_directions: ClassVar[bool] = False  # whether ``update`` reads ``best.d``
-    streams: ClassVar[bool] = (
-        False  # whether it has ``sample_block``, and ``update`` does not read ``best.z``
-    )
     threads: int = 0  # for kernels; 0: their default
 
     def sample(
@@ -90,12 +87,6 @@ class Transform(ABC):
         self.apply(z, out=d)  # [A1:6]
         np.multiply(d, step, out=out)
         out += mean  # [A1:11]
-
-    def sample_block(
-        self, source: Source, generation: int, first: int, mean: Array, step: float | Array, out: Array
-    ) -> None:
-        """Set ``out`` to the candidates from number ``first`` on, without keeping their z."""
-        raise NotImplementedError(f"{type(self).__name__} does not stream; ``streams`` says so")
 
     @abstractmethod
     def apply(self, z: Array, out: Array | None = None) -> Array:
@@ -130,6 +121,16 @@ class Transform(ABC):
         sigma M is what counts; where M can shrink without end, sigma would seem to diverge in its stead.
         """
         return 1.0
+
+
+class StreamingTransform(Transform):
+    """A transform that can do without the whole generation: ``update`` does not read ``best.z``."""
+
+    @abstractmethod
+    def sample_block(
+        self, source: Source, generation: int, first: int, mean: Array, step: float | Array, out: Array
+    ) -> None:
+        """Set ``out`` to the candidates from number ``first`` on, without keeping their z."""
 
 
 class ES(Strategy):
@@ -204,22 +205,22 @@ class ES(Strategy):
         never held as a whole; after the last one :meth:`tell` takes all values, in order. The candidates
         are those of :meth:`ask`; their random numbers are drawn a second time for it.
         """
-        if not self.transform.streams:
+        if not isinstance(self.transform, StreamingTransform):
             raise TypeError(f"{self.name} cannot give its candidates in blocks: use ask(), or lm-ma-es")
         if self._asked is not None:
             raise ValueError(
                 "ask_blocks() came before tell(): tell() the values of the last candidates first"
             )
-        return self._blocks(rows_of_a_block(rows, self.popsize, self.n))
+        return self._blocks(self.transform, rows_of_a_block(rows, self.popsize, self.n))
 
-    def _blocks(self, rows: int) -> Iterator[Array]:
+    def _blocks(self, transform: StreamingTransform, rows: int) -> Iterator[Array]:
         step = self._scaled_sigma()
         buffer = np.empty((rows, self.n), dtype=self.dtype)
         for first in range(0, self.popsize, rows):
             block = buffer[: self.popsize - first]
-            self.transform.sample_block(self.source, self.generation, first, self.mean, step, block)
+            transform.sample_block(self.source, self.generation, first, self.mean, step, block)
             if first + rows >= self.popsize:
-                self._streamed = Streamed(self.transform, self.source, self.generation, self.mean, step)
+                self._streamed = Streamed(transform, self.source, self.generation, self.mean, step)
                 self._asked = buffer[:0]
             yield block
 

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
-from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.es import ES, Source, StreamingTransform
 from lmma.strategies.recombination import (
     Array,
     Indices,
@@ -90,11 +90,10 @@ def lmma_parameters(
 
 
 @final
-class DirectionVectors(Transform):
+class DirectionVectors(StreamingTransform):
     """d = (factor of m_k) ... (factor of m_1) z, the identity stretched along m directions."""
 
     STATE = ("vectors", "gram", "age")
-    streams = True
 
     def __init__(self, n: int, parameters: LMMAParameters, dtype: npt.DTypeLike) -> None:
         m = parameters.m

@@ -9,7 +9,7 @@ import numpy as np
 from lmma.strategies.recombination import Array, Indices, weighted_mean
 
 if TYPE_CHECKING:
-    from lmma.strategies.es import Source, Transform
+    from lmma.strategies.es import Source, StreamingTransform
 
 TOGETHER = 2**23  # numbers in a block, unless that is less than ...
 FEWEST = 8  # ... so many rows: each block takes two passes over the direction vectors
@@ -30,7 +30,12 @@ class Streamed:
     """The candidates of a generation that nobody holds: each is made again when it is looked at."""
 
     def __init__(
-        self, transform: Transform, source: Source, generation: int, mean: Array, step: float | Array
+        self,
+        transform: StreamingTransform,
+        source: Source,
+        generation: int,
+        mean: Array,
+        step: float | Array,
     ) -> None:
         self.transform, self.source, self.generation = transform, source, generation
         self.mean, self.step = mean, step
