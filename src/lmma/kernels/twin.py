@@ -183,14 +183,14 @@ def recombine(weights: Array, order: Indices, rows: Array, out: Array, *, thread
     """Set ``out`` to the sum of ``weights[i] * rows[order[i]]``."""
     weights = weights.astype(rows.dtype, copy=False)
     for columns in _strips(len(order), len(out)):
-        np.matmul(weights, rows[:, columns].take(order, axis=0), out=out[columns])
+        np.matmul(weights, rows[order, columns], out=out[columns])
 
 
 def squares(weights: Array, order: Indices, rows: Array, out: Array, *, threads: int = 0) -> None:
     """Set ``out`` to the sum of ``weights[i] * rows[order[i]] ** 2``."""
     weights = weights.astype(rows.dtype, copy=False)
     for columns in _strips(len(order), len(out)):
-        picked = rows[:, columns].take(order, axis=0)
+        picked = rows[order, columns]
         np.matmul(weights, np.square(picked, out=picked), out=out[columns])
 
 
