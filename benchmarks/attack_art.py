@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from lmma.attack import Projection, campaign, load_forest, load_mnist
-from lmma.attack.near import NearForest
+from lmma.attack.pruned import NearForest
 
 LIMITS = {
     "l2": (10, 20, 30, 40, 50, 75, 100, 150, 200, 300, 500, 1000, np.inf),
@@ -131,7 +131,7 @@ def table(results, norm):
 def draw(results, images, path):
     from matplotlib.figure import Figure
 
-    from lmma.plotting.style import COLOURS, quieten, save
+    from lmma.output.plotting.style import COLOURS, quieten, save
 
     figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     panels = figure.subplots(1, 2)

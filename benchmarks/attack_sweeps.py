@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from lmma.attack.session import Settings, run_attack
-from lmma.plotting.style import COLOURS, quieten, save
+from lmma.attack.pipeline import Settings, run_attack
+from lmma.output.plotting.style import COLOURS, quieten, save
 
 STEPS = (0.5, 1.0, 2.0, 3.0, 5.0)
 BUDGETS = (250, 500, 1000, 2000, 4000)

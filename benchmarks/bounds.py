@@ -17,7 +17,7 @@ import argparse
 import numpy as np
 
 import lmma
-from lmma.bounds import WAYS
+from lmma.strategies.parts.bounds import WAYS
 
 TARGET = 1e-8
 LOW, HIGH = -1.0, 3.0

@@ -19,8 +19,8 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LMMA_NUM_THREADS"):
 import numpy as np
 
 import lmma
-from lmma.cluster import Replicated
 from lmma.evaluation import evaluator
+from lmma.run.replicas.replicated import Replicated
 
 
 class Watched:

@@ -2,7 +2,7 @@
 
     python benchmarks/cluster_plan.py
 
-The simulation runs the driver's own code (``lmma.evaluation.cluster`` and ``lmma.cluster``) against workers
+The simulation runs the driver's own code (``lmma.evaluation.cluster.driver``, ``lmma.cluster``) against workers
 that exist as events on a virtual clock: letters have their real size, evaluations take log-normal times,
 nothing is computed. What the driver itself costs is measured on the real clock.
 """
@@ -19,12 +19,12 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LMMA_NUM_THREADS"):
 import numpy as np
 
 import lmma
-from lmma.cluster import Seeds
-from lmma.evaluation import cluster as driver
-from lmma.evaluation.agent import Answer
-from lmma.evaluation.cluster import Cluster
-from lmma.evaluation.engine import Engine
-from lmma.replica import News, State, kernel_name
+from lmma.evaluation.cluster import driver
+from lmma.evaluation.cluster.driver import Cluster
+from lmma.evaluation.cluster.transport import Engine
+from lmma.evaluation.cluster.worker_host import Answer
+from lmma.run.replicas.replica import News, State, kernel_name
+from lmma.run.replicas.replicated import Seeds
 
 LETTER = 3e3  # bytes a letter and its answer cost besides their contents; benchmarks/cluster.py, Dask
 HOPS = 2  # Dask's scheduler passes everything on

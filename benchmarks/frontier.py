@@ -19,9 +19,9 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LMMA_NUM_THREADS"):
 
 import numpy as np
 
-from lmma.experiments.files import as_csv, write_text
-from lmma.experiments.perform import perform
-from lmma.experiments.spec import Run, record_fault
+from lmma.experiments.schedule.execute import perform
+from lmma.experiments.tasks import Run, record_fault
+from lmma.output.files import as_csv, write_text
 from lmma.store import Store
 
 PLAIN = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 import lmma
-from lmma.strategies.recombination import default_popsize
+from lmma.strategies.parts.recombination import default_popsize
 
 
 def sphere(X: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ import numpy as np
 
 from lmma.strategies.es import ES, Transform
 from lmma.strategies.lmma import CAP, lmma_parameters
-from lmma.strategies.stepsize import CSA
+from lmma.strategies.parts.stepsize import CSA
 
 PATH, SKETCH, RANK = 0, 1, 2
 
@@ -211,8 +211,8 @@ METHODS = ("SketchES", "HalfES", "ExtraES", "RankES", "LikelyES", "LikelyCcES", 
 
 def main() -> None:
     """Run all variants and print thousands of evaluations to 1e-10."""
-    from lmma.experiments.perform import perform
-    from lmma.experiments.spec import Run
+    from lmma.experiments.schedule.execute import perform
+    from lmma.experiments.tasks import Run
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--n", type=int, default=64)

@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import lmma
-from lmma.evaluation.pool import Pool
+from lmma.evaluation.pool.pool import Pool
 
 
 def objective(seconds: float, spin: bool):

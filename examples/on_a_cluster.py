@@ -16,7 +16,7 @@ import sys
 import numpy as np
 
 import lmma
-from lmma.cluster import Replicated
+from lmma.run.replicas.replicated import Replicated
 
 N = 1000
 

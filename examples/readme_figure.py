@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 import lmma
 from lmma import problems
 from lmma.evaluation import Vectorized
-from lmma.history import Recorder
-from lmma.loop import run
-from lmma.plotting.style import COLOURS, quieten, save
-from lmma.stopping import Limits
+from lmma.output.plotting.style import COLOURS, quieten, save
+from lmma.run.generation import run
+from lmma.run.observers import Recorder
+from lmma.run.stopping import Limits
 
 N = 100
 BUDGET = 400_000

@@ -1,5 +1,7 @@
 """Large-scale black-box optimisation by limited-memory matrix adaptation."""
 
+__version__ = "0.1.0"
+
 from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
 from lmma.strategies import (
@@ -19,7 +21,6 @@ from lmma.strategies import (
     methods,
     strategy,
 )
-from lmma.version import __version__ as __version__
 
 __all__ = [
     "ACMAES",

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from lmma.defaults import choose_method, default_sigma0
+from lmma.run.defaults import choose_method, default_sigma0
 from lmma.strategies import methods
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-    from lmma.checkpoint import Checkpoint
     from lmma.evaluation.base import OnError
-    from lmma.restarts import Schedule
+    from lmma.run.checkpoint import Checkpoint
+    from lmma.run.restarts import Schedule
 
 
 def minimize(
@@ -73,7 +73,7 @@ def minimize(
     bounds : Bounds, list of (low, high), or [low, high], optional
         A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate.
     boundary : {"reflect", "smooth", "project"}
-        How the box is kept, see :mod:`lmma.bounds`.
+        How the box is kept, see :mod:`lmma.strategies.parts.bounds`.
     popsize : int, optional
         Candidates a generation.
     rng, seed : None, int, SeedSequence or Generator
@@ -135,9 +135,9 @@ def minimize(
         restarts), ``learned`` (for a warm start) and ``warnings``.
     """
     # Imported here, as `import lmma` is to cost little where strategies alone are used
-    from lmma.history import JsonLog, ProgressLine, Recorder
-    from lmma.outcome import conduct, resume
-    from lmma.prepare import prepare
+    from lmma.run.observers import JsonLog, ProgressLine, Recorder
+    from lmma.run.result import conduct, resume
+    from lmma.run.setup import prepare
 
     if seed is not None:
         if rng is not None:
@@ -163,7 +163,7 @@ def minimize(
 def _checkpoint(given: Any) -> Checkpoint | None:
     if given is None:
         return None
-    from lmma.checkpoint import Checkpoint
+    from lmma.run.checkpoint import Checkpoint
 
     return Checkpoint(given) if isinstance(given, str | os.PathLike) else given
 

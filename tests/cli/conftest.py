@@ -22,7 +22,7 @@ def lmma(environment, tmp_path):
 
     def run(*words, **options):
         return subprocess.run(
-            [sys.executable, "-m", "lmma.cli", *map(str, words)],
+            [sys.executable, "-m", "lmma", *map(str, words)],
             cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, **options,
         )  # fmt: skip
 
@@ -36,7 +36,7 @@ def started(environment, tmp_path):
 
     def start(*words, **options):
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-        command = [sys.executable, "-m", "lmma.cli", *map(str, words)]
+        command = [sys.executable, "-m", "lmma", *map(str, words)]
         processes.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **options))
         return processes[-1]
 

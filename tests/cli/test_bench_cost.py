@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lmma import kernels
-from lmma.bench import cost, generations, peers
-from lmma.bench.contest import best_times
+from lmma.experiments.timing import cost, generations, peers
+from lmma.experiments.timing.contest import best_times
 
 
 def test_the_command_writes_a_table_a_record_and_a_plot(lmma, tmp_path):

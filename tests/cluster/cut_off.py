@@ -17,7 +17,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import lmma
-from lmma.cluster import Replicated
+from lmma.run.replicas.replicated import Replicated
 
 GENERATIONS = 8
 CUT_AFTER = 20  # evaluations

@@ -6,8 +6,8 @@ import time
 import numpy as np
 
 import lmma
-from lmma.checkpoint import Checkpoint
-from lmma.cluster import Replicated
+from lmma.run.checkpoint import Checkpoint
+from lmma.run.replicas.replicated import Replicated
 
 GENERATIONS = 25
 

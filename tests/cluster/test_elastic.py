@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.checkpoint import CheckpointError, read
-from lmma.cluster import Replicated
+from lmma.run.checkpoint import CheckpointError, read
+from lmma.run.replicas.replicated import Replicated
 
 DRIVER = Path(__file__).with_name("driver.py")
 

@@ -42,7 +42,7 @@ def test_an_mpi_pool_gives_the_same_run_and_counts_every_fault(mpiexec, tmp_path
 def test_the_command_runs_under_mpiexec(mpiexec, tmp_path):
     (tmp_path / "model.py").write_text("def loss(x):\n    return float(x @ x)\n")
     words = ["minimize", "model:loss", "--dim", "4", "--sigma0", "1", "--seed", "1", "--max-generations", "9"]
-    there = run([*mpiexec, "-m", "lmma.cli", *words, "--cluster", "mpi", "--json"], cwd=tmp_path)
-    here = run([sys.executable, "-m", "lmma.cli", *words, "--json"], cwd=tmp_path)
+    there = run([*mpiexec, "-m", "lmma", *words, "--cluster", "mpi", "--json"], cwd=tmp_path)
+    here = run([sys.executable, "-m", "lmma", *words, "--json"], cwd=tmp_path)
     assert there.returncode == here.returncode == 1, there.stderr[-2000:]  # a budget ran out
     assert json.loads(there.stdout)["fun"] == json.loads(here.stdout)["fun"]

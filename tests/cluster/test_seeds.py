@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.blas import blas_threads, using_blas_threads
-from lmma.cluster import Replicated
-from lmma.evaluation.engine import ClusterError
+from lmma.evaluation.cluster.transport import ClusterError
+from lmma.kernels.blas import blas_threads, using_blas_threads
+from lmma.run.replicas.replicated import Replicated
 
 
 def curved(x):
@@ -135,7 +135,7 @@ def test_a_worker_that_died_gets_the_state_and_goes_on(cluster, tmp_path):
 
 def test_a_replica_that_diverges_is_noticed_and_sent_the_state_again(dask_client, dask_cluster):
     def spoil():
-        from lmma.evaluation import agent
+        from lmma.evaluation.cluster import worker_host as agent
 
         for replica in agent._agents.values():
             replica._strategy.mean += 1e-13

@@ -10,7 +10,7 @@ import pytest
 import lmma
 from chaos import assert_every_fault_is_counted
 from lmma.evaluation import EvaluationError, Serial, evaluator
-from lmma.evaluation.engine import ClusterError
+from lmma.evaluation.cluster.transport import ClusterError
 
 ROWS = np.arange(6.0)[:, None]
 

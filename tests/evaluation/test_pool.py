@@ -10,7 +10,7 @@ import pytest
 
 import lmma
 from lmma.evaluation import EvaluationError, Serial
-from lmma.evaluation.pool import Pool
+from lmma.evaluation.pool.pool import Pool
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmma.experiments.attacks import PROTOCOL
-from lmma.experiments.spec import Run
+from lmma.experiments.analysis.attacks import PROTOCOL
+from lmma.experiments.tasks import Run
 
 
 def run_record(

@@ -11,14 +11,14 @@ import pytest
 from made_up import invariance, measured, run_record
 
 from lmma.experiments import publish as publishing
-from lmma.experiments import tables
-from lmma.experiments.figures import comparison, figures, median_run
-from lmma.experiments.files import OutputError, as_csv, write, write_text
-from lmma.experiments.paper import PRESETS, SIX, preset
-from lmma.experiments.spec import Run, refuse_what_is_unknown
-from lmma.plotting.data import FigureData, Panel, Series
-from lmma.report import Chart, Commands, Picture, Prose, Table, as_html, as_markdown
-from lmma.report.charts import chart, plotly_script
+from lmma.experiments.analysis import tables
+from lmma.experiments.analysis.figures import comparison, figures, median_run
+from lmma.experiments.presets import PRESETS, SIX, preset
+from lmma.experiments.tasks import Run, refuse_what_is_unknown
+from lmma.output.files import OutputError, as_csv, write, write_text
+from lmma.output.plotting.data import FigureData, Panel, Series
+from lmma.output.report import Chart, Commands, Picture, Prose, Table, as_html, as_markdown
+from lmma.output.report.charts import chart, plotly_script
 
 COUNTS = {1: 900, 2: 1000, 3: 1300}
 
@@ -77,8 +77,8 @@ def test_a_comparison_uses_the_target_it_was_run_with(records):
 
 
 def test_drawing_gives_png_and_svg_for_full_and_empty_figures(records, tmp_path):
-    from lmma.plotting.paper import draw
-    from lmma.plotting.style import save
+    from lmma.output.plotting.paper import draw
+    from lmma.output.plotting.style import save
 
     data = figures(records)
     for name, suffix in (("fig1", ".svg"), ("fig3", ".png"), ("figS1", ".svg")):
@@ -191,7 +191,7 @@ def test_labels_cannot_break_out_of_the_page():
 
 
 def test_without_plotly_the_page_shows_drawn_figures(monkeypatch):
-    monkeypatch.setattr("lmma.report.html.plotly_script", lambda: None)
+    monkeypatch.setattr("lmma.output.report.html.plotly_script", lambda: None)
     page = as_html("T", "lead", PARTS)
     assert "<svg><g/></svg>" in page
     assert "Plotly" not in page

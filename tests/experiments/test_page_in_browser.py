@@ -11,7 +11,7 @@ import pytest
 from made_up import measured, run_record
 
 from lmma.experiments.publish import publish
-from lmma.report.charts import plotly_script
+from lmma.output.report.charts import plotly_script
 
 webdriver = pytest.importorskip(
     "selenium.webdriver", reason="selenium is not installed: pip install selenium"

@@ -9,8 +9,8 @@ import pytest
 
 from lmma.experiments import peers
 from lmma.experiments.peers import PEERS, Peer
-from lmma.experiments.perform import perform, timeless
-from lmma.experiments.spec import Run, find_method
+from lmma.experiments.schedule.execute import perform, timeless
+from lmma.experiments.tasks import Run, find_method
 
 
 class Guesses(Peer):

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from lmma.experiments.cost import Clock, expected_evaluations, readable, time_left
-from lmma.experiments.display import Display, InFlight
-from lmma.experiments.perform import timeless
-from lmma.experiments.runner import Runner
-from lmma.experiments.spec import Grid, Invariance, Memory, Run, record_fault
+from lmma.experiments.schedule.display import Display, InFlight
+from lmma.experiments.schedule.eta import Clock, expected_evaluations, readable, time_left
+from lmma.experiments.schedule.execute import timeless
+from lmma.experiments.schedule.runner import Runner
+from lmma.experiments.tasks import Grid, Invariance, Memory, Run, record_fault
 from lmma.store import Store
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -88,7 +88,7 @@ def test_all_tasks_get_a_record_and_are_not_done_again(tmp_path):
 
 
 def test_workers_give_the_records_of_this_process(tmp_path):
-    from lmma.experiments.perform import perform
+    from lmma.experiments.schedule.execute import perform
 
     task = Run("rotated-cigar", "ma-es", 6, 1, 50_000)
     _, records = carried_out([task], tmp_path / "s.sqlite")
@@ -118,10 +118,10 @@ def test_unknown_names_are_refused_before_the_first_run(tmp_path):
 
 MAIN = """
 import sys
-from lmma.experiments.runner import Runner
-from lmma.experiments.spec import Grid, record_fault
+from lmma.experiments.schedule.runner import Runner
+from lmma.experiments.tasks import Grid, record_fault
 from lmma.store import Store
-from lmma.experiments.cost import Clock
+from lmma.experiments.schedule.eta import Clock
 
 if __name__ == "__main__":
     probes = {"lm-ma-es": (128, 2048), "ma-es": (128, 512)}

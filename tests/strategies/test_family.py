@@ -13,7 +13,7 @@ from lmma.strategies.acma import acma_parameters
 from lmma.strategies.es import Source
 from lmma.strategies.lmcma import lmcma_parameters
 from lmma.strategies.lmma_archive import archive_parameters, replaced
-from lmma.strategies.sources import Mirrored, Rademacher
+from lmma.strategies.parts.sources import Mirrored, Rademacher
 
 FAMILY = ["lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es", "sep-cma-es"]
 ORACLES = {

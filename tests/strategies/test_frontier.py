@@ -8,9 +8,9 @@ import pytest
 import lmma
 from lmma import kernels
 from lmma.problems import get, rotated
-from lmma.strategies.active import active_weights
-from lmma.strategies.core import FullCore
-from lmma.strategies.lowrank import leading_axes, shrunk, stretched
+from lmma.strategies.parts.dense_core import FullCore
+from lmma.strategies.parts.lowrank import leading_axes, shrunk, stretched
+from lmma.strategies.parts.rank_weights import active_weights
 
 FRONTIER = ["d-lm-ma-es", "dd-ma-es", "d-lr-es"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.strategies.storage import spaced
+from lmma.strategies.parts.aligned import spaced
 
 WIDE = 6000  # variables: enough for several threads to share out
 

@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lmma.attack.forest import CompiledForest
+from lmma.attack.objective import Floats, PredictProba, Projection, distances, margins, objective_values
+from lmma.attack.pruned import NearForest
+from lmma.attack.records import Record, Store
 from lmma.strategies import Strategy, strategy
-from lmma.strategies.recombination import default_popsize
+from lmma.strategies.parts.recombination import default_popsize
 from lmma.strategies.registry import strategy_class
-
-from .forest import CompiledForest
-from .near import NearForest
-from .objective import Floats, PredictProba, Projection, distances, margins, objective_values
-from .records import Record, Store
 
 __all__ = ["Campaign", "campaign"]
 

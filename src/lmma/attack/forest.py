@@ -26,10 +26,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import forest_numpy
+from lmma.attack import forest_numpy
 
 try:
-    from . import _forest as _compiled  # type: ignore[attr-defined,unused-ignore]
+    from lmma.attack import _forest as _compiled  # type: ignore[attr-defined,unused-ignore]
 except ImportError:  # no compiler at installation: the twin below gives the same numbers
     _compiled = None
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmma.experiments.files import as_csv, write, write_text
-from lmma.report import Commands, Part, Picture, Prose, Table, as_html
+from lmma.output.files import as_csv, write, write_text
+from lmma.output.report import Commands, Part, Picture, Prose, Table, as_html
 
 if TYPE_CHECKING:
-    from .session import Outcome
+    from lmma.attack.pipeline import Outcome
 
 __all__ = ["markdown", "publish"]
 
@@ -83,7 +83,7 @@ def publish(
 
 
 def _draw(outcome: Outcome, out: Path) -> list[Path]:
-    from lmma.plotting import attack as draw
+    from lmma.output.plotting import attack as draw
 
     campaigns, data = outcome.campaigns, outcome.dataset
     pictures = []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .records import Record
+from lmma.attack.records import Record
 
 __all__ = ["Pairing", "Summary", "confirmed", "pair", "success_within", "summarise", "wilson"]
 

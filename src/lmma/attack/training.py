@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from .data import Dataset
+from lmma.attack.data import Dataset
 
 __all__ = ["train_forest"]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from lmma.cli import arguments, status
-from lmma.cli.campaign import attack_records, sigterm_as_ctrl_c
+from lmma.cli.common import attack_records, sigterm_as_ctrl_c
 from lmma.cli.status import UsageError
 
 if TYPE_CHECKING:
-    from lmma.report import Table
+    from lmma.output.report import Table
 
 EPILOG = """\
 Without --data the 1,797 digits of 8 x 8 pixels that come with scikit-learn are attacked: no download, done
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Attack, publish, print the table, and return the exit status."""
     try:
-        from lmma.attack import publish, session
+        from lmma.attack import pipeline, publish
         from lmma.strategies.registry import strategy_class
 
         if args.data is not None and args.download:
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         methods = tuple(dict.fromkeys(name.strip() for name in args.method.split(",")))
         for name in methods:
             strategy_class(name)
-        settings = session.Settings(
+        settings = pipeline.Settings(
             data=args.data, download=args.download, model=args.model, trees=args.trees, seed=args.seed,
             images=args.images, methods=methods, sigma0=args.sigma0, budget=args.budget, clip=args.clip,
             round=args.round, target=args.target_class, threads=args.threads,
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         line = Line(None if args.quiet else sys.stderr)
         try:
             with sigterm_as_ctrl_c():
-                outcome = session.run_attack(settings, args.out, line)
+                outcome = pipeline.run_attack(settings, args.out, line)
         finally:
             line.close()
         ledger = _ledger(args.out) if outcome.dataset.name == "mnist" else None

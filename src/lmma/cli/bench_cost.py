@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         # NumPy reads these when it is imported: too late for this process.
         return subprocess.run(
-            [sys.executable, "-m", "lmma.cli", *args.words], env={**os.environ, **ONE_THREAD}
+            [sys.executable, "-m", "lmma", *args.words], env={**os.environ, **ONE_THREAD}
         ).returncode
     try:
         args.out.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--out {args.out} cannot be made: {error.strerror or error}") from None
 
     from lmma import kernels
-    from lmma.bench.cost import measure
+    from lmma.experiments.timing.cost import measure
 
     print(f"kernels: {kernels.backend()}\n", flush=True)
     record = measure(
@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
     (args.out / "cost.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"{args.out / 'cost.json'}: all times, in seconds")
     try:
-        from lmma.plotting.cost import cost_figure
-        from lmma.plotting.style import save
+        from lmma.output.plotting.cost import cost_figure
+        from lmma.output.plotting.style import save
 
         save(cost_figure(record), args.out / "cost.png")
         print(f"{args.out / 'cost.png'}: time a sample over n")

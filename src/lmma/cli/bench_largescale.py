@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from lmma.cli import arguments
-from lmma.cli.campaign import add_campaign_arguments, carry_out, in_words
+from lmma.cli.common import add_campaign_arguments, carry_out, in_words
 from lmma.cli.status import UsageError
 
 EPILOG = """\
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then write and print the distributions."""
-    from lmma.experiments.runtimes import publish_runtimes
-    from lmma.experiments.spec import LargeScale
+    from lmma.experiments.analysis.runtimes import publish_runtimes
+    from lmma.experiments.tasks import LargeScale
 
     methods = arguments.names(args.methods)
     try:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from lmma.cli import arguments
-from lmma.cli.campaign import add_campaign_arguments, carry_out, command_line, in_words
+from lmma.cli.common import add_campaign_arguments, carry_out, command_line, in_words
 
 EPILOG = """\
 A method is a name from `lmma methods` or module:Class, any strategy that passes
@@ -48,9 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then write and print the comparison."""
+    from lmma.experiments.analysis.tables import as_text
     from lmma.experiments.publish import publish_comparison
-    from lmma.experiments.spec import Grid
-    from lmma.experiments.tables import as_text
+    from lmma.experiments.tasks import Grid
 
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # a user's strategy lies beside the user
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if records is None:
         return status
     wanted = {task.key for task in tasks}
-    from lmma.experiments.spec import task_from
+    from lmma.experiments.tasks import task_from
 
     ours = [r for r in records if r["kind"] == "run" and task_from("run", r["spec"]).key in wanted]
     with in_words():

@@ -6,7 +6,7 @@ import argparse
 import re
 
 from lmma.cli import arguments
-from lmma.cli.table import table
+from lmma.output.tables import table
 
 SIZES = (1_000, 100_000)  # where the memory is told unless asked otherwise
 EPILOG = """\
@@ -31,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the methods."""
     from lmma.minimize import choose_method
     from lmma.strategies import methods, strategy_class
-    from lmma.strategies.memory import available_memory, readable
-    from lmma.strategies.recombination import default_popsize
+    from lmma.strategies.parts.memory import available_memory, readable
+    from lmma.strategies.parts.recombination import default_popsize
 
     sizes = SIZES if args.dim is None else (args.dim,)
     rows = [["name", "cost a sample", *(f"memory, n={n:,}" for n in sizes), "what it is"]]

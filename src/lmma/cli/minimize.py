@@ -16,10 +16,10 @@ from lmma.cli.target import Target, find_target, travel_by_value
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lmma.checkpoint import Checkpoint
     from lmma.cli.arguments import Vector
-    from lmma.cli.report import Outcome
-    from lmma.history import Recorder
+    from lmma.cli.summary import Outcome
+    from lmma.run.checkpoint import Checkpoint
+    from lmma.run.observers import Recorder
 
 DEFAULT_DIM = 100  # of a built-in problem
 DEFAULT_TARGET = 1e-10  # of a built-in problem, as in the paper
@@ -143,25 +143,25 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
         outcome, recorder = _search(args, target)
 
-    from lmma.cli import report
+    from lmma.cli import summary
 
     if save_x is not None:
         arguments.write_vector(save_x, outcome.result.x)
     if plot is not None:
         _plot(plot, recorder, outcome.title, outcome.goal)
-    print(report.as_json(outcome) if args.json else report.as_text(outcome, plot, save_x))
+    print(summary.as_json(outcome) if args.json else summary.as_text(outcome, plot, save_x))
     return outcome.status
 
 
 def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder]:
     """Run the search with all that watches it; return what came out and the record of it."""
-    from lmma.checkpoint import Checkpoint, CheckpointError
-    from lmma.cli.interrupt import Interrupts
-    from lmma.cli.report import Outcome, in_options
+    from lmma.cli.signals import Interrupts
+    from lmma.cli.summary import Outcome, in_options
     from lmma.cli.watch import FittedLine
-    from lmma.history import JsonLog, Recorder
-    from lmma.outcome import conduct, resume
-    from lmma.prepare import prepare
+    from lmma.run.checkpoint import Checkpoint, CheckpointError
+    from lmma.run.observers import JsonLog, Recorder
+    from lmma.run.result import conduct, resume
+    from lmma.run.setup import prepare
 
     goal = getattr(args, "goal", None if target.problem is None else DEFAULT_TARGET)
     log = None
@@ -218,14 +218,14 @@ def _workers(args: argparse.Namespace, target: Target) -> Any:
         return args.workers
     if args.workers != 1:
         raise UsageError("give --workers or --cluster, not both: a cluster knows how many workers it has")
-    from lmma.evaluation.handles import WAYS, is_address
+    from lmma.evaluation.cluster.address import WAYS, is_address
 
     if not is_address(args.cluster):
         raise UsageError(f"--cluster must be {WAYS}, got {args.cluster!r}")
     travel_by_value(target.function)
     if not args.replicate:
         return args.cluster
-    from lmma.cluster import Replicated
+    from lmma.run.replicas.replicated import Replicated
 
     return Replicated(args.cluster)
 
@@ -237,7 +237,7 @@ def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
     if args.seed is not None:
         return int(args.seed)
     if saved is not None and saved.file.exists():
-        from lmma.checkpoint import read
+        from lmma.run.checkpoint import read
 
         return int(read(saved.file)[0]["extra"].get("seed", 0))
     return int(np.random.SeedSequence().generate_state(1)[0])
@@ -294,7 +294,7 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
 
 
 def _plot(path: Path, recorder: Recorder, title: str, goal: float | None) -> None:
-    from lmma.plotting.convergence import convergence
-    from lmma.plotting.style import save
+    from lmma.output.plotting.convergence import convergence
+    from lmma.output.plotting.style import save
 
     save(convergence(recorder.columns(), target=goal, title=title), path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lmma.cli.table import table
+from lmma.output.tables import table
 
 EPILOG = """\
 A name may have rotated- or shifted- before it, or both: rotated-cigar, shifted-rotated-cigar.

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from lmma.cli import arguments
-from lmma.cli.campaign import add_campaign_arguments, attack_records, carry_out, command_line, in_words
+from lmma.cli.common import add_campaign_arguments, attack_records, carry_out, command_line, in_words
 from lmma.cli.status import UNSOLVED, UsageError
 
 EPILOG = """\
@@ -61,9 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then write figures, tables, ledger and page."""
     from lmma.experiments.claims import summary
-    from lmma.experiments.paper import TITLES, preset
+    from lmma.experiments.presets import TITLES, preset
     from lmma.experiments.publish import publish
-    from lmma.experiments.spec import Task, unique
+    from lmma.experiments.tasks import Task, unique
     from lmma.store import FILE
 
     try:
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(task: object, args: argparse.Namespace) -> bool:
-    from lmma.experiments.spec import Run
+    from lmma.experiments.tasks import Run
 
     if not isinstance(task, Run):
         return True

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Go on with a saved run and return its exit status."""
-    from lmma.checkpoint import CheckpointError, read
     from lmma.cli import _main
+    from lmma.run.checkpoint import CheckpointError, read
 
     file = Path(args.file).absolute()
     try:

@@ -70,7 +70,7 @@ def _function(name: str, vectorized: bool) -> Target:
     try:
         function = functools.reduce(getattr, path.split("."), module)
     except AttributeError:
-        from lmma.strategies.arguments import nearest
+        from lmma.strategies.parts.checks import nearest
 
         known = [word for word in dir(module) if callable(getattr(module, word, None))]
         raise UsageError(f"module {module_name!r} has no {path!r}{nearest(path, known)}") from None

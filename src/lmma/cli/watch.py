@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lmma.history import Progress, ProgressLine
+from lmma.run.observers import Progress, ProgressLine
 
 
 class FittedLine(ProgressLine):

@@ -2,6 +2,6 @@
 
 from lmma.evaluation.base import EvaluationError, Evaluator, Failure
 from lmma.evaluation.choose import evaluator
-from lmma.evaluation.local import Serial, Vectorized
+from lmma.evaluation.serial import Serial, Vectorized
 
 __all__ = ["EvaluationError", "Evaluator", "Failure", "Serial", "Vectorized", "evaluator"]

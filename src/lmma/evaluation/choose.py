@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lmma.evaluation.base import Evaluator, OnError
-from lmma.evaluation.handles import find_engine
-from lmma.evaluation.local import Serial, Vectorized
+from lmma.evaluation.cluster.address import find_engine
+from lmma.evaluation.serial import Serial, Vectorized
 
 
 def evaluator(
@@ -30,25 +30,25 @@ def evaluator(
         raise ValueError(f"quorum must be a share of the generation in (0, 1], got {quorum!r}")
     if hasattr(
         workers, "evaluator"
-    ):  # workers that bring a way of their own, such as lmma.cluster.Replicated
+    ):  # workers that bring a way of their own, such as lmma.run.replicas.replicated.Replicated
         brought: Evaluator = workers.evaluator(
             fun, args, on_error, vectorized=vectorized, timeout=timeout, quorum=quorum
         )
         return brought
     engine = None if isinstance(workers, int) or workers is map else find_engine(workers)
     if engine is not None:
-        from lmma.evaluation.cluster import Cluster
+        from lmma.evaluation.cluster.driver import Cluster
 
         return Cluster(
             fun, args, on_error, engine=engine, vectorized=vectorized, timeout=timeout, quorum=quorum
         )
     if hasattr(workers, "submit"):
-        from lmma.evaluation.executor import Submitted
+        from lmma.evaluation.executors import Submitted
 
         _refuse_rows(vectorized, "an executor")
         return Submitted(fun, args, on_error, executor=workers, timeout=timeout, quorum=quorum)
     if callable(workers):
-        from lmma.evaluation.executor import Mapped
+        from lmma.evaluation.executors import Mapped
 
         _refuse_rows(vectorized, "a map")
         if timeout is not None or quorum < 1:
@@ -58,7 +58,7 @@ def evaluator(
         return Mapped(fun, args, on_error, map=workers)
     count = _processes(workers)
     if count > 1 or timeout is not None:  # a process of its own is the only one that can be stopped
-        from lmma.evaluation.pool import Pool
+        from lmma.evaluation.pool.pool import Pool
 
         return Pool(fun, args, on_error, workers=count, vectorized=vectorized, timeout=timeout, quorum=quorum)
     if quorum < 1:

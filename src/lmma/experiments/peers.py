@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies import Strategy
-from lmma.strategies.recombination import Array, Indices
+from lmma.strategies.parts.recombination import Array, Indices
 
 
 class Peer(Strategy):

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmma.experiments import tables
+from lmma.experiments.analysis import tables
+from lmma.experiments.analysis.figures import comparison, figures
 from lmma.experiments.claims import as_markdown as ledger_markdown
 from lmma.experiments.claims import judge, summary
 from lmma.experiments.claims.ledger import Row
-from lmma.experiments.figures import comparison, figures
-from lmma.experiments.files import as_csv, write, write_text
-from lmma.experiments.spec import SIGMA0, TARGET
-from lmma.plotting.data import FigureData
-from lmma.report import Chart, Commands, Part, Prose, Table, as_html, as_markdown
+from lmma.experiments.tasks import SIGMA0, TARGET
+from lmma.output.files import as_csv, write, write_text
+from lmma.output.plotting.data import FigureData
+from lmma.output.report import Chart, Commands, Part, Prose, Table, as_html, as_markdown
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -84,8 +84,8 @@ def _write_tables(records: Records, out: Path) -> None:
 def _chart(data: FigureData, out: Path) -> Chart:
     write_text(out / f"{data.name}.csv", as_csv(data.rows()))
     try:
-        from lmma.plotting.paper import draw
-        from lmma.plotting.style import save
+        from lmma.output.plotting.paper import draw
+        from lmma.output.plotting.style import save
 
         figure = draw(data)
     except ImportError:  # no matplotlib: tables and the interactive page remain

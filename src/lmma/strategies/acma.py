@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Source, Transform
-from lmma.strategies.linalg import add_product, excess
-from lmma.strategies.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.parts.linalg import add_product, excess
+from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.parts.stepsize import CSA, expected_norm, path_is_short
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA, expected_norm, path_is_short
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.kernels import Key
-from lmma.strategies.arguments import (
+from lmma.strategies.parts.checks import (
     checked_dtype,
     checked_popsize,
     checked_sigma0,
@@ -26,8 +26,8 @@ from lmma.strategies.arguments import (
     key_from,
     nearest,
 )
-from lmma.strategies.memory import available_memory, readable
-from lmma.strategies.recombination import Array, Indices, default_popsize
+from lmma.strategies.parts.memory import available_memory, readable
+from lmma.strategies.parts.recombination import Array, Indices, default_popsize
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult

@@ -25,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Source, Transform
-from lmma.strategies.linalg import add_product
 from lmma.strategies.ma import ma_parameters
-from lmma.strategies.recombination import Array, Recombination, Selection, cumulate
+from lmma.strategies.parts.linalg import add_product
+from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate
+from lmma.strategies.parts.stepsize import CSA, crowding
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA, crowding
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import final
 import numpy as np
 
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.recombination import Array, Recombination, Selection, recombination
+from lmma.strategies.parts.recombination import Array, Recombination, Selection, recombination
+from lmma.strategies.parts.stepsize import CSA, crowding
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA, crowding
 
 
 @dataclass(frozen=True)

@@ -43,14 +43,14 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.active import active_weights
-from lmma.strategies.core import Core, FullCore, IdentityCore
 from lmma.strategies.dlmma import RECENTRE, diagonal_rate
 from lmma.strategies.es import ES, Source, Transform
 from lmma.strategies.lmma import CAP
-from lmma.strategies.lowrank import leading_axes, shrunk, stretched
 from lmma.strategies.ma import ma_parameters
-from lmma.strategies.recombination import (
+from lmma.strategies.parts.dense_core import Core, FullCore, IdentityCore
+from lmma.strategies.parts.lowrank import leading_axes, shrunk, stretched
+from lmma.strategies.parts.rank_weights import active_weights
+from lmma.strategies.parts.recombination import (
     Array,
     Indices,
     Recombination,
@@ -59,8 +59,8 @@ from lmma.strategies.recombination import (
     default_popsize,
     recombination,
 )
+from lmma.strategies.parts.stepsize import CSA, crowding
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA, crowding
 
 SCALE_CAP = 0.2  # populations many times n: D of Rastrigin's function would follow every ripple
 CAUTION = 1.5  # power of kappa; 1 is the Fisher matrix's, but A must undo what D does to a rotated function

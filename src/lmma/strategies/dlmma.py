@@ -34,13 +34,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
-from lmma.strategies.active import active_weights
 from lmma.strategies.es import ES, Source, Transform
 from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters, lmma_parameters
 from lmma.strategies.ma import ma_parameters
-from lmma.strategies.recombination import Array, Indices, Recombination, Selection, default_popsize
+from lmma.strategies.parts.rank_weights import active_weights
+from lmma.strategies.parts.recombination import Array, Indices, Recombination, Selection, default_popsize
+from lmma.strategies.parts.stepsize import CSA, crowding
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA, crowding
 
 RECENTRE = 16  # generations between two moves of the geometric mean; sigma D does not change by them
 PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation

@@ -28,7 +28,8 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.base import DEFAULT_TOLERANCE, Strategy, reject_unknown_options
-from lmma.strategies.recombination import (
+from lmma.strategies.parts.aligned import spaced
+from lmma.strategies.parts.recombination import (
     Array,
     Indices,
     Recombination,
@@ -36,9 +37,8 @@ from lmma.strategies.recombination import (
     squared_length,
     weighted_mean,
 )
-from lmma.strategies.stepsize import StepSizeRule
-from lmma.strategies.storage import spaced
-from lmma.strategies.streaming import Streamed, redrawn_mean, rows_of_a_block
+from lmma.strategies.parts.stepsize import StepSizeRule
+from lmma.strategies.parts.streaming import Streamed, redrawn_mean, rows_of_a_block
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator

@@ -40,9 +40,9 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Source, Transform
-from lmma.strategies.linalg import subtract_outer
 from lmma.strategies.lmma_archive import replaced
-from lmma.strategies.recombination import (
+from lmma.strategies.parts.linalg import subtract_outer
+from lmma.strategies.parts.recombination import (
     Array,
     Indices,
     Recombination,
@@ -52,9 +52,9 @@ from lmma.strategies.recombination import (
     recombination,
     weighted_mean,
 )
+from lmma.strategies.parts.sources import Mirrored, Rademacher, companion
+from lmma.strategies.parts.stepsize import PopulationSuccess
 from lmma.strategies.registry import register
-from lmma.strategies.sources import Mirrored, Rademacher, companion
-from lmma.strategies.stepsize import PopulationSuccess
 
 Sampling = Literal["rademacher", "gaussian"]
 

@@ -34,7 +34,8 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Source, StreamingTransform
-from lmma.strategies.recombination import (
+from lmma.strategies.parts.aligned import spaced
+from lmma.strategies.parts.recombination import (
     Array,
     Indices,
     Recombination,
@@ -42,9 +43,8 @@ from lmma.strategies.recombination import (
     default_popsize,
     recombination,
 )
+from lmma.strategies.parts.stepsize import CSA, crowding
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA, crowding
-from lmma.strategies.storage import spaced
 
 CAP = 0.5  # solves sphere, ellipsoid and Rosenbrock for every small n; a cap of 1 does not at n = 2
 RENEW = 64  # generations between two exact computations of the Gram matrix, against drift

@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.recombination import (
+from lmma.strategies.parts.recombination import (
     Array,
     Recombination,
     Selection,
@@ -46,8 +46,8 @@ from lmma.strategies.recombination import (
     default_popsize,
     recombination,
 )
+from lmma.strategies.parts.stepsize import CSA
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA
 
 CAP = 0.5
 

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.linalg import add_product
-from lmma.strategies.recombination import Array, Recombination, Selection, recombination
+from lmma.strategies.parts.linalg import add_product
+from lmma.strategies.parts.recombination import Array, Recombination, Selection, recombination
+from lmma.strategies.parts.stepsize import CSA, crowding
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA, crowding
 
 Update = Literal["additive", "multiplicative"]
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from lmma.strategies.arguments import nearest
 from lmma.strategies.base import Strategy
+from lmma.strategies.parts.checks import nearest
 
 S = TypeVar("S", bound=type[Strategy])
 _registry: dict[str, type[Strategy]] = {}

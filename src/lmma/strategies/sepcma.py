@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.linalg import excess
-from lmma.strategies.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.parts.linalg import excess
+from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.parts.stepsize import CSA, expected_norm, path_is_short
 from lmma.strategies.registry import register
-from lmma.strategies.stepsize import CSA, expected_norm, path_is_short
 
 
 @dataclass(frozen=True)

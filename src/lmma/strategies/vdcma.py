@@ -31,11 +31,11 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Source, Transform
-from lmma.strategies.linalg import excess, subtract_outer
-from lmma.strategies.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.parts.linalg import excess, subtract_outer
+from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.parts.sources import companion
+from lmma.strategies.parts.stepsize import CSA, path_is_short
 from lmma.strategies.registry import register
-from lmma.strategies.sources import companion
-from lmma.strategies.stepsize import CSA, path_is_short
 
 LARGEST_CHANGE = 0.7  # of |v| and of each element of D in one generation
 

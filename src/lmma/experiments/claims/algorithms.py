@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmma.experiments.analysis.samples import Evidence, growth
 from lmma.experiments.claims.compare import (
     ALIKE,
     CMA,
@@ -15,7 +16,6 @@ from lmma.experiments.claims.compare import (
     same_path,
 )
 from lmma.experiments.claims.ledger import Finding, claim, decided, undecided
-from lmma.experiments.evidence import Evidence, growth
 
 
 @claim(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmma.experiments.analysis.samples import Evidence, growth
 from lmma.experiments.claims.compare import (
     ACMA,
     ALIKE,
@@ -18,7 +19,6 @@ from lmma.experiments.claims.compare import (
     ratios_of,
 )
 from lmma.experiments.claims.ledger import Finding, claim, decided, fails, holds, undecided
-from lmma.experiments.evidence import Evidence, growth
 
 CLEAR = 0.15  # medians that vary by 5% move a power fitted over one doubling by 0.1
 LARGE = 1024  # from here on the cost of the interpreter is small beside that of the numbers

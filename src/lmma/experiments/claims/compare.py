@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from lmma.experiments.analysis.samples import Evidence
 from lmma.experiments.claims.ledger import Finding, decided, undecided
-from lmma.experiments.evidence import Evidence
 
 SIX = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
 LM, MA, CMA, ACMA = "lm-ma-es", "ma-es", "cma-es", "acma-es"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lmma.experiments.analysis.samples import Evidence
 from lmma.experiments.claims.compare import ALIKE, ARCHIVE, LM, SIX, listed
 from lmma.experiments.claims.ledger import Finding, claim, decided, fails, holds, undecided
-from lmma.experiments.evidence import Evidence
 
 
 @claim(

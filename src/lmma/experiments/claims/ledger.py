@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lmma.experiments.evidence import Evidence
+from lmma.experiments.analysis.samples import Evidence
 
 Verdict = Literal["holds", "fails", "not enough data"]
 PAPER_RANGE = 128  # the smallest n the paper speaks of

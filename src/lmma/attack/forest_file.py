@@ -1,0 +1,133 @@
+"""A compiled forest in a file: arrays only, no pickle, so that a stranger's file can do no harm.
+
+The file is NumPy's ``.npz``, read with ``allow_pickle=False``. Everything in it is checked before
+use: the header here, every node by the evaluator (children inside their tree and after their
+parent, features and classes in range).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmma.attack.forest import CompiledForest, FlatForest
+
+__all__ = ["load_forest", "save_forest"]
+
+_FORMAT = "lmma-forest"
+_VERSION = 1
+_KINDS = {"words": ("u", 4, 2), "roots": ("u", 8, 1), "used": ("u", 4, 1), "values": ("f", 8, 2)}
+
+
+def save_forest(
+    forest: CompiledForest, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None
+) -> None:
+    """Write `forest` to `path`; a file that exists is replaced only once the new one is whole.
+
+    Parameters
+    ----------
+    forest : CompiledForest
+        As compiled; a pruned forest is saved unpruned.
+    path : path
+        Customarily ends with ``.npz``.
+    notes : dict, optional
+        Anything JSON can hold, such as how the forest was trained.
+    """
+    flat = forest.flat
+    classes = np.asarray(flat.classes)
+    if classes.dtype == object and all(isinstance(label, str) for label in classes):
+        classes = classes.astype(str)
+    if classes.dtype.kind not in "biufU":
+        raise ValueError(
+            f"labels of type {classes.dtype} cannot be saved without pickle: use numbers or strings"
+        )
+    header = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "bits": flat.bits,
+        "n_features": int(flat.n_features),
+        "notes": notes or {},
+    }
+    path = Path(path)
+    unfinished = path.with_name(path.name + ".part")
+    with unfinished.open("wb") as file:
+        np.savez_compressed(
+            file,
+            header=np.frombuffer(json.dumps(header).encode(), np.uint8),
+            words=flat.words,
+            roots=flat.roots,
+            used=flat.used,
+            values=flat.values,
+            classes=classes,
+        )
+    unfinished.replace(path)
+
+
+def load_forest(
+    path: str | os.PathLike[str], *, engine: str = "auto"
+) -> tuple[CompiledForest, dict[str, Any]]:
+    """Return the forest in `path` and the notes saved with it.
+
+    Raises
+    ------
+    ValueError
+        The file is no forest of lmma's, or is damaged.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in (*_KINDS, "header", "classes")}
+        header = json.loads(arrays["header"].tobytes())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"model file {path} does not exist") from None
+    except KeyError as error:
+        raise ValueError(f"{path} is not a forest saved by lmma: {error.args[0]}") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
+        # of anything that is no archive NumPy says that it holds pickled data
+        reason = "no archive of arrays" if "pickle" in str(error) else error
+        raise ValueError(f"{path} is damaged or not a forest saved by lmma: {reason}") from None
+    try:
+        flat = _checked(header, arrays)
+        return CompiledForest(flat, engine=engine), dict(header.get("notes", {}))
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+
+
+def _checked(header: Any, arrays: dict[str, NDArray[Any]]) -> FlatForest:
+    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        raise ValueError("its header does not name the format")
+    if header["version"] != _VERSION:
+        raise ValueError(
+            f"version {header['version']} of the format is not known here; this lmma reads {_VERSION}"
+        )
+    for name, (kind, size, ndim) in _KINDS.items():
+        array = arrays[name]
+        if (array.dtype.kind, array.dtype.itemsize, array.ndim) != (kind, size, ndim):
+            raise ValueError(f"array {name} has type {array.dtype} and {array.ndim} dimensions")
+    classes, values, words = arrays["classes"], arrays["values"], arrays["words"]
+    if classes.ndim != 1 or len(classes) < 1 or classes.dtype.kind not in "biufU":
+        raise ValueError("the labels are not a list of numbers or strings")
+    if words.shape[1] not in (2, 3) or (values.size and values.shape[1] != len(classes)):
+        raise ValueError("the arrays do not fit one another")
+    if not np.isfinite(values).all():
+        raise ValueError("a leaf holds a value that is not finite")
+    bits, n_features = header["bits"], header["n_features"]
+    if type(bits) is not int or type(n_features) is not int:
+        raise ValueError("bits and n_features must be whole numbers")
+    native = {name: array.astype(array.dtype.newbyteorder("=")) for name, array in arrays.items()}
+    return FlatForest(
+        native["words"],
+        bits,
+        native["roots"],
+        native["used"],
+        native["values"],
+        classes,
+        n_features,
+    )

@@ -1,8 +1,0 @@
-"""``python -m lmma.cli``."""
-
-import sys
-
-from lmma.cli import main
-
-if __name__ == "__main__":  # workers of MPI import this too, under another name
-    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Evaluation on the workers of a cluster: Dask, Ray or MPI."""

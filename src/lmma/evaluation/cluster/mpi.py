@@ -1,0 +1,67 @@
+"""Letters by MPI: tasks of an ``mpi4py.futures.MPIPoolExecutor``, which go to whoever is free.
+
+MPI cannot lose a worker and live, and cannot choose one. So a worker that has not met the run says so, and
+the task is sent again with an introduction. Crashes and hangs happen in children of the workers, which
+MPI never notices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from typing import Any, final
+
+from lmma.evaluation.cluster.transport import ClusterError, Engine, drained
+from lmma.evaluation.cluster.worker_host import forget, serve
+
+ALL = "mpi"
+
+
+@final
+class MPI(Engine):
+    """The processes of an MPI pool, as one member."""
+
+    name = "MPI"
+    addressed = False
+
+    def __init__(self, executor: Any, *, own: bool = False) -> None:
+        self.executor = executor
+        self.own = own  # whether to end it in the end
+        self._answers: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+
+    def members(self) -> dict[str, int]:
+        """Return how many processes there are."""
+        self.executor.bootup(wait=True)
+        return {ALL: int(self.executor.num_workers)}
+
+    def send(self, ticket: int, member: str, letter: bytes) -> None:
+        """Submit a task."""
+        self.executor.submit(serve, letter).add_done_callback(lambda done: self._answers.put((ticket, done)))
+
+    def answers(self, seconds: float) -> list[tuple[int, bytes | None]]:
+        """Return what has come in."""
+        found = drained(self._answers, seconds)
+        return [(ticket, _read(future)) for ticket, future in found if not future.cancelled()]
+
+    def close(self, members: dict[str, str]) -> None:
+        """Ask as often as there are processes to end the agent; one that misses it ends it later."""
+        with contextlib.suppress(Exception):
+            for token in members.values():
+                for _ in range(int(self.executor.num_workers)):
+                    self.executor.submit(forget, token)
+        if self.own:
+            self.executor.shutdown(wait=True)
+
+
+def _read(future: Any) -> bytes:
+    error = future.exception()
+    if error is not None:
+        raise ClusterError(f"a process of MPI cannot serve: {type(error).__name__}: {error}") from error
+    return bytes(future.result())
+
+
+def connect(address: str = "") -> MPI:
+    """Return the processes that ``mpiexec -n 5 python -m mpi4py.futures`` has started with this one."""
+    from mpi4py.futures import MPIPoolExecutor
+
+    return MPI(MPIPoolExecutor(), own=True)

@@ -1,0 +1,1 @@
+"""Evaluation in processes on this machine."""

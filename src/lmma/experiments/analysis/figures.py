@@ -1,0 +1,195 @@
+"""Records -> what the paper's figures show: medians and quartiles, panel by panel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lmma.experiments.analysis.samples import Evidence
+from lmma.experiments.presets import (
+    ACMA,
+    ARCHIVE,
+    CMA,
+    CURVES,
+    LM,
+    LMCMA,
+    MA,
+    SIX,
+    TITLES,
+    VD,
+)  # fmt: skip
+from lmma.output.plotting.data import FigureData, Panel, Series
+
+Records = Sequence[Mapping[str, Any]]
+
+NAMES = {
+    LM: "LM-MA-ES", MA: "MA-ES", LMCMA: "LM-CMA-ES", VD: "VD-CMA-ES", CMA: "CMA-ES", ACMA: "active CMA-ES",
+    ARCHIVE: "LM-MA-ES, archive",
+}  # fmt: skip
+ORDER = tuple(NAMES.values())
+BAND = "Lines are medians of the runs that reached the target, bands their quartiles."
+
+
+def figures(records: Records) -> dict[str, FigureData]:
+    """Return the four figures of the paper, from whatever records there are."""
+    evidence = Evidence(records)
+    return {
+        "fig1": cost_figure(evidence, records),
+        "fig2": two_methods_figure(evidence),
+        "fig3": all_methods_figure(evidence),
+        "figS1": rotation_figure(evidence),
+    }
+
+
+def method_name(method: str) -> str:
+    """Return a method's name as it is printed."""
+    return NAMES.get(method, method)
+
+
+def problem_name(problem: str) -> str:
+    """Return a problem's name as it is printed."""
+    return problem.replace("-", " ").capitalize()
+
+
+def cost_figure(evidence: Evidence, records: Records, methods: Sequence[str] = (LM, MA)) -> FigureData:
+    """Return figure 1: CPU time a sample, and memory, over n."""
+    timing = []
+    for method in methods:
+        found = [r for r in records if r["kind"] == "timing" and r["spec"]["method"] == method]
+        found.sort(key=lambda record: record["spec"]["n"])
+        if found:
+            times = [record["seconds"] for record in found]
+            timing.append(
+                Series(
+                    method_name(method),
+                    tuple(record["spec"]["n"] for record in found),
+                    tuple(t["best"] * 1e6 for t in times),
+                    notes=tuple(f"median {t['median'] * 1e6:.2f} of {t['rounds']} rounds" for t in times),
+                )
+            )
+    memory = [
+        Series(method_name(method), tuple(points), tuple(value / 2**20 for value in points.values()))
+        for method in methods
+        if (points := evidence.memory(method))
+    ]
+    panels = (
+        Panel("Time", "dimension n", "CPU microseconds a sample", tuple(timing)),
+        Panel("Memory", "dimension n", "peak MiB", tuple(memory)),
+    )
+    caption = (
+        "Internal cost without an objective, one thread: the best of many short rounds, and peak memory."
+    )
+    return FigureData("fig1", TITLES["fig1"], caption, panels, columns=2, share_x=False, order=ORDER)
+
+
+def two_methods_figure(evidence: Evidence) -> FigureData:
+    """Return figure 2: evaluations and seconds, LM-MA-ES and MA-ES."""
+    panels = [
+        Panel(
+            problem_name(problem), "dimension n", label,
+            tuple(s for method in (LM, MA) if (s := to_target(evidence, problem, method, what))),
+        )
+        for what, label in (("evaluations", "evaluations"), ("seconds", "CPU seconds"))
+        for problem in SIX
+    ]  # fmt: skip
+    return FigureData("fig2", TITLES["fig2"], BAND, tuple(panels), order=ORDER)
+
+
+def all_methods_figure(evidence: Evidence) -> FigureData:
+    """Return figure 3: evaluations of every method; VD-CMA-ES on rotated functions dashed."""
+    panels = []
+    for problem in SIX:
+        series = [to_target(evidence, problem, method) for method in NAMES]
+        rotated = to_target(evidence, f"rotated-{problem}", VD, label="VD-CMA-ES, rotated", dashed=True)
+        panels.append(
+            Panel(
+                problem_name(problem), "dimension n", "evaluations", tuple(s for s in (*series, rotated) if s)
+            )
+        )
+    caption = (
+        f"{BAND} A method is missing where none of its runs reached the target, or where it was not run."
+    )
+    return FigureData("fig3", TITLES["fig3"], caption, tuple(panels), order=ORDER)
+
+
+def to_target(
+    evidence: Evidence,
+    problem: str,
+    method: str,
+    what: str = "evaluations",
+    *,
+    label: str = "",
+    dashed: bool = False,
+) -> Series | None:
+    """Return medians and quartiles of evaluations or seconds to the target over n, or None."""
+    x, y, lower, upper, notes = [], [], [], [], []
+    for n in evidence.dims(problem, method):
+        sample = evidence.sample(problem, method, n)
+        if sample is None or not sample.solved:
+            continue
+        values = sample.evaluations if what == "evaluations" else sample.seconds
+        quartiles = np.quantile(values, (0.25, 0.5, 0.75))
+        x.append(n)
+        lower.append(float(quartiles[0]))
+        y.append(float(quartiles[1]))
+        upper.append(float(quartiles[2]))
+        notes.append(f"{len(values)} of {sample.runs} runs reached the target")
+    if not x:
+        return None
+    return Series(
+        label or method_name(method), tuple(x), tuple(y), tuple(lower), tuple(upper), tuple(notes), dashed,
+        colour_of=method_name(method) if label else "",
+    )  # fmt: skip
+
+
+def rotation_figure(evidence: Evidence, problems: Iterable[str] = CURVES) -> FigureData:
+    """Return figure S1: median runs of LM-MA-ES on separable and on rotated functions."""
+    panels = []
+    order: list[str] = []
+    for problem in problems:
+        series = []
+        for prefix, words, dashed in (("", "separable", False), ("rotated-", "rotated", True)):
+            for n in evidence.dims(f"{prefix}{problem}", LM):
+                if not evidence.dims(f"rotated-{problem}", LM) or n not in evidence.dims(
+                    f"rotated-{problem}", LM
+                ):
+                    continue
+                order.append(f"n = {n}, separable")
+                curve = median_run(evidence.runs[f"{prefix}{problem}", LM, n])
+                series.append(
+                    Series(f"n = {n}, {words}", *curve, dashed=dashed, colour_of=f"n = {n}, separable")
+                )  # fmt: skip
+        panels.append(
+            Panel(
+                problem_name(problem), "evaluations", "best value", tuple(series), log_x=False, target=1e-10
+            )
+        )
+    caption = "The median run of LM-MA-ES by evaluations, on the function as printed and rotated at random."
+    return FigureData(
+        "figS1", TITLES["figS1"], caption, tuple(panels), columns=2, order=tuple(dict.fromkeys(order))
+    )
+
+
+def median_run(records: Sequence[Mapping[str, Any]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the curve of the run in the middle, those without success last."""
+    ranked = sorted(records, key=lambda record: record["evaluations_to_target"] or math.inf)
+    curve = ranked[(len(ranked) - 1) // 2]["curve"]
+    return tuple(curve["evaluations"]), tuple(curve["best_fun"])
+
+
+def comparison(records: Records) -> FigureData:
+    """Return evaluations to the target for any problems, methods and dimensions."""
+    wanted = {(r["spec"]["target"], r["spec"]["sigma0"]) for r in records if r["kind"] == "run"}
+    evidence = Evidence(records, protocol=next(iter(wanted), None))
+    problems = list(dict.fromkeys(problem for problem, _, _ in evidence.runs))
+    methods = list(dict.fromkeys(method for _, method, _ in evidence.runs))
+    panels = [
+        Panel(problem_name(p), "dimension n", "evaluations",
+              tuple(s for m in methods if (s := to_target(evidence, p, m))))
+        for p in problems
+    ]  # fmt: skip
+    order = (*ORDER, *(method for method in methods if method not in NAMES))
+    return FigureData("comparison", "Evaluations to the target", BAND, tuple(panels), order=order)

@@ -1,0 +1,168 @@
+"""Records of bbob-largescale -> empirical distributions of runtimes: figures, tables, files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lmma.experiments.peers import PEERS
+from lmma.experiments.schedule.coco import TARGETS
+from lmma.output.files import as_csv, write, write_text
+from lmma.output.plotting.data import FigureData, Panel, Series
+
+Records = Sequence[Mapping[str, Any]]
+
+GROUPS = {
+    "separable, f1 to f5": range(1, 6),
+    "moderate, f6 to f9": range(6, 10),
+    "ill-conditioned, f10 to f14": range(10, 15),
+    "multimodal, f15 to f19": range(15, 20),
+    "weak structure, f20 to f24": range(20, 25),
+    "all": range(1, 25),
+}
+STEPS = 20  # points of a curve for each factor of ten
+
+
+def distribution(records: Records, grid: Sequence[float]) -> list[float]:
+    """Return the share of all targets that were met within ``grid`` evaluations for each variable.
+
+    Each function weighs the same, whatever the number of instances.
+    """
+    shares = []
+    for group in _by(records, "function").values():
+        met = [hit / r["spec"]["n"] for r in group for hit in r["hits"] if hit is not None]
+        total = sum(len(r["hits"]) for r in group)
+        shares.append(np.searchsorted(np.sort(met), grid, side="right") / total)
+    return [float(share) for share in np.mean(shares, axis=0)]
+
+
+def runtime_figure(records: Records, n: int, order: Sequence[str] = ()) -> FigureData:
+    """Return the distributions at ``n``, a panel for each group and one for all; peers dashed."""
+    here = [r for r in records if r["spec"]["n"] == n]
+    most = max(r["spec"]["budget"] for r in here) / n
+    grid = [10 ** (k / STEPS) for k in range(int(np.ceil(np.log10(most) * STEPS)) + 1)]
+    panels = []
+    for title, members in GROUPS.items():
+        series = tuple(
+            Series(method, tuple(grid), tuple(distribution(part, grid)), dashed=method in PEERS)
+            for method, part in _by([r for r in here if r["spec"]["function"] in members], "method").items()
+        )
+        panels.append(Panel(title, "evaluations / n", "share of targets", series, log_y=False))
+    return FigureData(
+        f"runtimes-{n}",
+        f"bbob-largescale, n = {n}",
+        "Share of 51 targets, f - f_opt from 100 to 1e-8, met within so many evaluations.",
+        tuple(panels),
+        order=tuple(order),
+    )
+
+
+def shares(records: Records) -> list[dict[str, Any]]:
+    """Return for each n and method the share of targets met in the end, by group of functions."""
+    rows = []
+    for n, at_n in sorted(_by(records, "n").items()):
+        for method, part in _by(at_n, "method").items():
+            row: dict[str, Any] = {"n": n, "method": method, "runs": len(part)}
+            for title, members in GROUPS.items():
+                group = [r for r in part if r["spec"]["function"] in members]
+                row[title] = f"{distribution(group, [np.inf])[0]:.3f}" if group else ""
+            rows.append(row)
+    return rows
+
+
+def publish_runtimes(records: Records, out: Path, command: str, order: Sequence[str] = ()) -> str:
+    """Write figures, CSV and a page of Markdown to ``out``; return the table of shares."""
+    rows = shares(sorted(records, key=lambda r: _rank(order, r["spec"]["method"])))
+    columns = list(rows[0])
+    table = "\n".join(
+        f"| {' | '.join(cells)} |"
+        for cells in (
+            columns,
+            ["---"] * len(columns),
+            *([str(row[column]) for column in columns] for row in rows),
+        )
+    )
+    pictures = []
+    for n in sorted({r["spec"]["n"] for r in records}):
+        data = runtime_figure(records, n, order)
+        write_text(out / f"{data.name}.csv", as_csv(_thinned(data)))
+        if _draw(data, out):
+            pictures.append(f"![{data.title}]({data.name}.png)")
+    write_text(out / "runs.csv", as_csv(_runs(records)))
+    budgets = sorted({r["spec"]["budget"] // r["spec"]["n"] for r in records})
+    text = [
+        "# Empirical distributions of runtimes on bbob-largescale",
+        f"Share of 51 targets, f - f_opt from 100 to 1e-8, met with a budget of {_either(budgets)} "
+        "evaluations for each variable, over 24 functions, each with the same weight. Start uniform in "
+        "[-4, 4]^n, sigma0 = 2, restarts with twice the population. Written by",
+        f"    {command}",
+        table,
+        *pictures,
+        f"Versions: {_versions(records)}. The runs are in [runs.csv](runs.csv).",
+    ]
+    write_text(out / "README.md", "\n\n".join(text) + "\n")
+    return table
+
+
+def _draw(data: FigureData, out: Path) -> bool:
+    try:
+        from lmma.output.plotting.paper import draw
+        from lmma.output.plotting.style import save
+
+        figure = draw(data)
+    except ImportError:  # no matplotlib: the tables remain
+        return False
+    for suffix in (".png", ".svg"):
+        write(out / f"{data.name}{suffix}", lambda aside: save(figure, aside))
+    return True
+
+
+def _thinned(data: FigureData) -> list[dict[str, Any]]:
+    """Return a fifth of the points of every curve, and its last."""
+    return [
+        {"functions": panel.title, "method": s.label, "evaluations/n": f"{x:.4g}", "share": f"{y:.4f}"}
+        for panel in data.panels
+        for s in panel.series
+        for i, (x, y) in enumerate(zip(s.x, s.y, strict=True))
+        if i % 5 == 0 or i == len(s.x) - 1
+    ]
+
+
+def _runs(records: Records) -> list[dict[str, Any]]:
+    shown = {f"evaluations to {TARGETS[i]:.0e}": i for i in (5, 15, 25, 35, 50)}
+    rows = [
+        {
+            **{name: r["spec"][name] for name in ("n", "method", "function", "instance", "budget")},
+            "targets met": sum(hit is not None for hit in r["hits"]),
+            "precision": r["precision"],
+            "evaluations": r["evaluations"],
+            "restarts": r["legs"] - 1,
+            **{name: r["hits"][i] for name, i in shown.items()},
+        }
+        for r in records
+    ]
+    return sorted(rows, key=lambda row: (row["n"], row["method"], row["function"], row["instance"]))
+
+
+def _by(records: Records, name: str) -> dict[Any, list[Mapping[str, Any]]]:
+    groups: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in records:
+        groups[record["spec"][name]].append(record)
+    return groups
+
+
+def _rank(order: Sequence[str], method: str) -> tuple[int, str]:
+    return (order.index(method) if method in order else len(order), method)
+
+
+def _versions(records: Records) -> str:
+    found = {f"{k} {v}" for r in records for k, v in r["versions"].items() if k not in ("python", "kernels")}
+    return ", ".join(sorted(found))
+
+
+def _either(values: Sequence[int]) -> str:
+    return " or ".join(f"{value:,}" for value in values)

@@ -1,0 +1,1 @@
+"""Tasks run side by side, their records kept."""

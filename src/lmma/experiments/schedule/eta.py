@@ -1,0 +1,172 @@
+"""How long a task will take: a guess before it starts, refined by every task that ends.
+
+Evaluations come from measured medians at n = 128 and how they grow; seconds a generation from a short
+calibration on this machine. Both are guesses for a clock on the wall, nothing else depends on them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lmma.experiments.tasks import LargeScale, Run, Task, Timing
+from lmma.strategies import strategy
+from lmma.strategies.parts.recombination import default_popsize
+
+# Thousands of evaluations to 1e-10 at n = 128, and the power of n with which they grow
+_MEDIANS: dict[str, dict[str, tuple[float, float]]] = {
+    "lm-ma-es": {
+        "sphere": (15.6, 1.0), "ellipsoid": (3150, 1.0), "rosenbrock": (442, 1.2),
+        "discus": (8580, 1.0), "cigar": (374, 1.0), "different-powers": (440, 1.3),
+    },
+    "ma-es": {
+        "sphere": (19.2, 1.0), "ellipsoid": (654, 1.8), "rosenbrock": (779, 1.8),
+        "discus": (290, 1.6), "cigar": (55, 1.2), "different-powers": (227, 1.6),
+    },
+    "lm-cma-es": {
+        "sphere": (10.6, 1.0), "ellipsoid": (1670, 1.2), "rosenbrock": (354, 1.3),
+        "discus": (986, 1.5), "cigar": (28.1, 1.0), "different-powers": (169, 1.3),
+    },
+    "vd-cma-es": {
+        "sphere": (16, 1.0), "ellipsoid": (72, 1.2), "rosenbrock": (411, 1.5),
+        "discus": (34, 1.2), "cigar": (33, 1.1), "different-powers": (38, 1.2),
+    },
+    "lm-ma-es-archive": {
+        "sphere": (11.1, 1.0), "rosenbrock": (831, 1.2), "different-powers": (1330, 1.3),
+    },
+}  # fmt: skip
+_MEDIANS["cma-es"] = _MEDIANS["ma-es"]
+_MEDIANS["acma-es"] = _MEDIANS["ma-es"]
+_FULL = {"ma-es": 1.0, "cma-es": 4.0, "acma-es": 4.0}  # cost of a generation, in units of MA-ES
+_LIMITED = {"lm-ma-es": 1.0, "vd-cma-es": 2.0, "lm-cma-es": 4.0, "lm-ma-es-archive": 2.0}
+_UNKNOWN = 3.0  # a strategy of the user's
+
+
+def expected_evaluations(run: Run) -> float:
+    """Return about how many evaluations a run will use."""
+    plain = run.problem
+    while plain.startswith(("rotated-", "shifted-")):
+        plain = plain.partition("-")[2]
+    helpless = run.method == "vd-cma-es" and "rotated-" in run.problem and plain not in ("sphere", "cigar")
+    known = _MEDIANS.get(run.method, _MEDIANS["lm-ma-es"]).get(plain)
+    if helpless or known is None:
+        return float(run.budget)
+    thousands, power = known
+    return min(float(run.budget), 1000.0 * thousands * math.pow(run.n / 128, power))
+
+
+class Clock:
+    """Seconds a task will take on this machine."""
+
+    def __init__(self, seconds: Mapping[tuple[str, int], float] | None = None) -> None:
+        self._probe = dict(seconds) if seconds is not None else _calibrate()
+        self._known: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+        self._ratio: dict[str, tuple[float, float]] = {}  # method -> seconds taken, seconds guessed
+        self._so_far: dict[Run, tuple[float, float]] = {}  # the same for runs in flight
+
+    def expected(self, task: Task) -> float:
+        """Return about how many seconds ``task`` will take."""
+        if isinstance(task, LargeScale):
+            known = self._known.get(("", task.method, task.n))
+            each = self._each(task.method, task.n) + 1e-5 * default_popsize(task.n)
+            return sum(known) / len(known) if known else task.budget / default_popsize(task.n) * each
+        if not isinstance(task, Run):
+            return 3.0 if isinstance(task, Timing) else 0.5
+        known = self._known.get((task.problem, task.method, task.n))
+        if known:
+            return sum(known) / len(known)
+        if task in self._so_far and self._so_far[task][1] > 0.1 * self.guess(task):
+            taken, guessed = self._so_far[task]
+            return self.guess(task) * taken / guessed
+        taken, guessed = self._ratio.get(task.method, self._ratio.get("", (0.0, 0.0)))
+        for run, (seconds, part) in self._so_far.items():
+            if run.method == task.method or task.method not in self._ratio:
+                taken, guessed = taken + seconds, guessed + part
+        # Two seconds of faith in the first guess keep one short run from upsetting it.
+        return self.guess(task) * (taken + 2.0) / (guessed + 2.0)
+
+    def learn(self, task: Task, record: Mapping[str, Any]) -> None:
+        """Take note of how long a task took."""
+        if isinstance(task, LargeScale):
+            self._known["", task.method, task.n].append(float(record["seconds"]))
+        if isinstance(task, Run):
+            self._so_far.pop(task, None)
+            seconds = float(record["seconds"])
+            self._known[task.problem, task.method, task.n].append(seconds)
+            for method in (task.method, ""):
+                taken, guessed = self._ratio.get(method, (0.0, 0.0))
+                self._ratio[method] = (taken + seconds, guessed + self.guess(task))
+
+    def watch(self, task: Task, seconds: float, evaluations: int) -> None:
+        """Take note of how far a run in flight has come; it tells how busy the machine is."""
+        if isinstance(task, Run):
+            share = min(0.99, evaluations / expected_evaluations(task))
+            self._so_far[task] = (seconds, share * self.guess(task))
+
+    def forget(self, task: Task) -> None:
+        """Take back what :meth:`watch` noted of a run that came to nothing."""
+        if isinstance(task, Run):
+            self._so_far.pop(task, None)
+
+    def guess(self, run: Run) -> float:
+        """Return the first guess, from evaluations and the calibration alone."""
+        generations = expected_evaluations(run) / default_popsize(run.n)
+        each = self._each(run.method, run.n)
+        if "rotated-" in run.problem:
+            each += 2e-10 * default_popsize(run.n) * run.n * min(run.n, 5000)
+        return 0.01 + generations * (each + 2e-5)
+
+    def _each(self, method: str, n: int) -> float:
+        """Return seconds a generation."""
+        if method in _FULL:
+            return _FULL[method] * self._between("ma-es", n, 2.0)
+        return _LIMITED.get(method, _UNKNOWN) * self._between("lm-ma-es", n, 1.0)
+
+    def _between(self, method: str, n: int, power: float) -> float:
+        """Return seconds a generation at ``n``, a line through two calibrated points in n^power."""
+        (n1, t1), (n2, t2) = sorted((m[1], t) for m, t in self._probe.items() if m[0] == method)
+        low = math.pow(n1, power)
+        slope = max(0.0, (t2 - t1) / (math.pow(n2, power) - low))
+        return max(t1 / 4, t1 + slope * (math.pow(n, power) - low))
+
+
+def _calibrate() -> dict[tuple[str, int], float]:
+    """Return seconds a generation at two dimensions for each family; takes a fraction of a second."""
+    points = (("lm-ma-es", 128), ("lm-ma-es", 2048), ("ma-es", 128), ("ma-es", 512))
+    return {point: _seconds_a_generation(*point) for point in points}
+
+
+def _seconds_a_generation(method: str, n: int) -> float:
+    es = strategy(method, np.zeros(n), 1.0, rng=1)
+    values = np.arange(es.popsize, dtype=float)
+    best = math.inf
+    for _ in range(12 + es.popsize):
+        start = time.perf_counter()
+        es.ask()
+        es.tell(values)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def time_left(seconds: Iterable[float], workers: int) -> float:
+    """Return how long tasks of these lengths take when ``workers`` share them, longest first."""
+    ends = [0.0] * max(1, workers)
+    for length in sorted(seconds, reverse=True):
+        ends[ends.index(min(ends))] += length
+    return max(ends)
+
+
+def readable(seconds: float) -> str:
+    """Return a duration as people say it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.0f} days"

@@ -1,0 +1,215 @@
+"""Carrying out tasks: claimed in a store, done by worker processes, each record kept as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from lmma.experiments.schedule.display import Display, InFlight
+from lmma.experiments.schedule.eta import Clock, readable, time_left
+from lmma.experiments.schedule.processes import Worker, ready
+from lmma.experiments.tasks import Run, Task, refuse_what_is_unknown, unique
+from lmma.store import Store
+
+HEARTBEAT = 60.0  # seconds between two signs of life in the store
+LOOK = 2.0  # seconds between two looks whether another process has finished its part
+
+
+@dataclass
+class Outcome:
+    """What became of the tasks."""
+
+    total: int
+    done: int
+    failed: dict[str, str] = field(default_factory=dict)  # label -> why
+    interrupted: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every task has a record."""
+        return self.done == self.total
+
+
+class Runner:
+    """Does what is missing of ``tasks`` in ``store``, on ``workers`` processes.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        What there is to do; those with a record in the store are not done again.
+    store : Store
+        Where records go, each as soon as it is there.
+    workers : int
+        How many tasks run side by side, each on one thread.
+    stream : text stream, optional
+        Where progress is shown; standard error by default.
+    clock : Clock, optional
+        What to estimate times with.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        store: Store,
+        workers: int = 1,
+        *,
+        stream: TextIO | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}")
+        refuse_what_is_unknown(tasks)
+        self.tasks = {task.key: task for task in unique(tasks)}
+        self.store = store
+        self.workers = workers
+        self.clock = Clock() if clock is None else clock
+        for key, record in store.get(list(self.tasks)).items():
+            self.clock.learn(self.tasks[key], record)
+        here = store.done(list(self.tasks))
+        self.left = {key: task for key, task in self.tasks.items() if key not in here}
+        self.display = Display(len(self.tasks), len(here), stream)
+        self.failed: dict[str, str] = {}
+        self._crew: list[Worker] = []
+        self._progress: dict[str, tuple[int, float]] = {}
+        self._began = time.monotonic()
+
+    def announce(self) -> str:
+        """Return how much there is to do and about how long it will take."""
+        total, left = len(self.tasks), len(self.left)
+        runs = sum(isinstance(task, Run) for task in self.tasks.values())
+        text = f"{total} tasks ({runs} runs)"
+        if left < total:
+            text += f", {total - left} of them done before"
+        if left == 0:
+            return text + ": nothing left to do"
+        many = f"{self.workers} workers" if self.workers > 1 else "one worker"
+        return text + f"; about {readable(self.time_left())} on {many}"
+
+    def time_left(self) -> float:
+        """Return about how many seconds the rest will take."""
+        alone = 0.0
+        lengths = []
+        now = time.monotonic()
+        since = {worker.task.key: worker.since for worker in self._crew if worker.task is not None}
+        for key, task in self.left.items():
+            seconds = self.clock.expected(task)
+            if key in since:
+                seconds = max(0.1 * seconds, seconds - (now - since[key]))
+            if task.exclusive:
+                alone += seconds
+            else:
+                lengths.append(seconds)
+        return alone + time_left(lengths, self.workers)
+
+    def run(self) -> Outcome:
+        """Do everything; on Ctrl-C keep what is finished and say so in the outcome."""
+        interrupted = False
+        self._began = time.monotonic()
+        try:
+            # Times are taken first, with nothing else of ours beside them.
+            self._work([key for key, task in self.left.items() if task.exclusive], 1)
+            rest = [key for key, task in self.left.items() if not task.exclusive]
+            # The longest first: a long run begun last would leave the other workers idle.
+            rest.sort(key=lambda key: -self.clock.expected(self.left[key]))
+            self._work(rest, self.workers)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            for worker in self._crew:
+                worker.end()
+            self._crew.clear()
+            self.display.close()
+            self._release()
+        done = len(self.tasks) - len(self.left)
+        return Outcome(len(self.tasks), done, self.failed, interrupted)
+
+    def _release(self) -> None:
+        with suppress(OSError):  # on a full disk: the claims end with this process anyway
+            self.store.release()
+
+    def _work(self, keys: list[str], workers: int) -> None:
+        waiting = list(keys)
+        heartbeat = time.monotonic() + HEARTBEAT
+        look = 0.0
+        while waiting or any(worker.task for worker in self._crew):
+            now = time.monotonic()
+            if now >= heartbeat:
+                self.store.renew()
+                heartbeat = now + HEARTBEAT
+            busy = [worker for worker in self._crew if worker.task]
+            free = workers - len(busy)
+            if free > 0 and waiting and now >= look:
+                claimed = self.store.claim(waiting, free)
+                for key in claimed:
+                    waiting.remove(key)
+                    self._idle_worker().give(self.left[key])
+                if len(claimed) < free:  # the rest is done, or in the hands of another process
+                    look = now + LOOK
+                    self._drop_what_others_did(waiting)
+                    if waiting and not claimed and not busy:
+                        self.display.waiting(len(waiting))
+            self._listen(waiting)
+            if self.display.due():
+                self.display.show(self._in_flight(), self.time_left(), now - self._began)
+
+    def _idle_worker(self) -> Worker:
+        for worker in self._crew:
+            if worker.task is None:
+                return worker
+        self._crew.append(Worker())
+        return self._crew[-1]
+
+    def _listen(self, waiting: list[str]) -> None:
+        busy = [worker for worker in self._crew if worker.task]
+        if not busy:
+            if waiting:
+                time.sleep(0.2)
+            return
+        for worker in ready(busy, 0.25):
+            for what, content in worker.messages():
+                self._hear(worker, what, content)
+
+    def _hear(self, worker: Worker, what: str, content: object) -> None:
+        task = worker.task
+        if task is None:
+            return
+        if what == "progress":
+            assert isinstance(content, tuple)
+            self._progress[task.key] = content
+            self.clock.watch(task, time.monotonic() - worker.since, content[0])
+            return
+        worker.task = None
+        self._progress.pop(task.key, None)
+        if what == "done":
+            assert isinstance(content, dict)
+            self.store.put(task.key, task.kind, content)
+            del self.left[task.key]
+            self.clock.learn(task, content)
+            self.display.finished(task, content, 0.0 if self.display.live else self.time_left())
+            return
+        self.clock.forget(task)
+        if what == "died":
+            worker.end()
+            self._crew.remove(worker)
+        self.failed[task.label] = str(content)
+        self.store.release([task.key])
+        self.display.failed(task, str(content))
+
+    def _drop_what_others_did(self, waiting: list[str]) -> None:
+        done = self.store.done(waiting)
+        for key in done:
+            waiting.remove(key)
+            task = self.left.pop(key)
+            for record in self.store.get([key]).values():
+                self.display.finished(task, record, self.time_left())
+
+    def _in_flight(self) -> list[InFlight]:
+        now = time.monotonic()
+        return [
+            InFlight(worker.task, now - worker.since, *self._progress.get(worker.task.key, ()))
+            for worker in self._crew
+            if worker.task is not None
+        ]

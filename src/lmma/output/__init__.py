@@ -1,0 +1,1 @@
+"""Files, tables, figures and reports, made from records alone."""

@@ -1,0 +1,170 @@
+"""Pictures of attacks: the gallery, the progress of the search, and success against distance."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmma.output.plotting.style import COLOURS, quieten, save
+
+__all__ = ["gallery", "progress", "success_curves"]
+
+DASHES = ("-", "--", ":", "-.")  # methods without much to adapt run into one another
+BANDS = (0, 1000, 2000, 5000)  # problems shown in the paper's figure, 100 each, by initial objective
+
+
+if TYPE_CHECKING:
+    from lmma.attack.records import Record
+
+
+def _subplots(
+    rows: int, columns: int, size: tuple[float, float], widths: Sequence[float] | None = None
+) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # no pyplot: nothing global is touched
+
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, width_ratios=widths)
+
+
+def gallery(
+    records: Sequence[Record],
+    originals: Mapping[int, NDArray[Any]],
+    shape: tuple[int, int],
+    path: str | Path,
+    *,
+    high: float = 255.0,
+    names: Sequence[Any] | None = None,
+) -> None:
+    """Draw original, boosted difference and adversarial of each record side by side.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        Successes, one row of the gallery for each, two records a row of the page.
+    originals : mapping of int to (n,)
+        The original of each image on record.
+    shape : tuple
+        Height and width.
+    path : path
+        Picture to be written.
+    high : float
+        Brightest valid value.
+    names : sequence, optional
+        Labels of the columns of predict_proba.
+    """
+    rows = max(1, (len(records) + 1) // 2)
+    figure, axes = _subplots(
+        rows, 7, (9.9, 1.9 * rows), (1, 1, 1, 0.15, 1, 1, 1)
+    )  # a gap between two records
+    for axis in axes.ravel():
+        axis.set_axis_off()
+    for k, record in enumerate(records):
+        x0 = np.asarray(originals[record.image], dtype=float)
+        difference = record.adversarial.astype(float) - x0
+        boost = float(np.abs(difference).max()) or 1.0
+        left, middle, right = axes[k // 2, 4 * (k % 2) : 4 * (k % 2) + 3]
+        name = names if names is not None else range(1 + max(record.label, record.found))
+        left.imshow(x0.reshape(shape), cmap="gray", vmin=0, vmax=high)
+        middle.imshow(difference.reshape(shape), cmap="gray", vmin=-boost, vmax=boost)
+        right.imshow(record.adversarial.reshape(shape), cmap="gray", vmin=0, vmax=high)
+        left.set_title(f"image {record.image}: {name[record.label]}", fontsize=8)
+        middle.set_title(f"difference, times {high / 2 / boost:.0f}", fontsize=8)
+        right.set_title(f"taken for {name[record.found]}, L2 {record.l2:.3g}", fontsize=8)
+    save(figure, path)
+
+
+def progress(
+    campaigns: Mapping[str, Sequence[Record]],
+    path: str | Path,
+    *,
+    bands: Sequence[int] | None = None,
+    size: int = 100,
+    titles: Sequence[str] | None = None,
+    popsize: int | None = None,
+) -> None:
+    """Draw medians of the objective over the queries, for problems of rising difficulty.
+
+    Parameters
+    ----------
+    campaigns : mapping of name to records
+        Only images that all of them attacked are drawn.
+    path : path
+        Picture to be written.
+    bands : sequence of int, optional
+        First problem of each band, counted by initial objective. Default: the paper's 0, 1000, 2000 and
+        5000 if there are enough images, otherwise the like shares of those there are.
+    size : int
+        Problems in a band.
+    titles : sequence of str, optional
+        What stands above each band.
+    popsize : int, optional
+        Queries a generation.
+    """
+    common = set.intersection(*({r.image for r in records} for records in campaigns.values()))
+    tables = {name: {r.image: r for r in records} for name, records in campaigns.items()}
+    first = next(iter(tables.values()))
+    order = sorted(common, key=lambda image: (first[image].start, image))
+    if not order:
+        raise ValueError("campaigns have no image in common: attack the same images with each method")
+    if bands is None:
+        enough = len(order) >= BANDS[-1] + size
+        bands = BANDS if enough else [b * len(order) // 9721 for b in BANDS]
+        size = size if enough else max(1, len(order) // 10)
+    figure, axes = _subplots(2, len(bands), (2.9 * len(bands), 4.6))
+    for number, band in enumerate(bands):
+        above, below = axes[:, number]
+        chosen = order[band : band + size]
+        lowest = 0.0
+        for (name, table), (colour, dash) in zip(tables.items(), _styles(), strict=False):
+            longest = max(len(table[image].curve) for image in chosen)
+            medians = np.median([_filled(table[image].curve, longest) for image in chosen], axis=0)
+            queries = np.arange(longest) * (popsize or first[chosen[0]].queries // (longest - 1))
+            for axis in (above, below):
+                axis.plot(queries, medians, color=colour, ls=dash, lw=1.4, label=name)
+            lowest = min(lowest, float(medians.min()))
+        title = titles[number] if titles else f"problems {band} to {band + len(chosen) - 1}"
+        above.set_title(title, fontsize=9)
+        for axis in (above, below):
+            quieten(axis)
+            axis.axhline(0.0, color="0.6", lw=0.8, ls=":")
+        below.set_ylim(1.1 * lowest if lowest < 0 else -0.01, 0.0)  # the scale of -1 / distance
+        below.set_xlabel("queries")
+    axes[0, 0].set_ylabel("objective, median")
+    axes[1, 0].set_ylabel("the same, below zero")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    save(figure, path)
+
+
+def _styles() -> Iterator[tuple[str, str]]:
+    """Return colours and dashes, one pair for each method."""
+    return zip(COLOURS, itertools.cycle(DASHES), strict=False)
+
+
+def _filled(curve: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """Return the curve with its last value kept up to `length`: a finished run stays where it is."""
+    return np.concatenate([curve, np.full(length - len(curve), curve[-1])])
+
+
+def success_curves(campaigns: Mapping[str, Sequence[Record]], path: str | Path) -> None:
+    """Draw the share of images with an adversarial within each distance."""
+    figure, axes = _subplots(1, 1, (5.4, 3.6))
+    axis = axes[0, 0]
+    far = max((r.l2 for records in campaigns.values() for r in records if r.success), default=1.0)
+    for (name, records), (colour, dash) in zip(campaigns.items(), _styles(), strict=False):
+        reached = np.sort([r.l2 for r in records if r.success])
+        share = 100 * np.arange(1, len(reached) + 1) / max(1, len(records))
+        last = share[-1] if len(share) else 0.0
+        x, y = np.concatenate([[0.0], reached, [far]]), np.concatenate([[0.0], share, [last]])
+        axis.step(x, y, where="post", color=colour, ls=dash, label=name)
+    quieten(axis)
+    axis.set_xlabel("L2 distance allowed")
+    axis.set_ylabel("images with an adversarial, %")
+    axis.set_ylim(0, 100)
+    axis.set_xlim(0, None)
+    axis.legend(frameon=False, fontsize=8)
+    save(figure, path)

@@ -1,0 +1,40 @@
+"""The time a sample over n, the paper's Figure 1 with other packages added; from `lmma bench cost`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lmma.output.plotting.style import COLOURS, quieten
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BARE = ("NumPy's draw", "memory copy", "products of ma-es")  # operations, not methods
+OURS = ("lm-ma-es", "d-lm-ma-es", "ma-es", "cma-es")
+
+
+def cost_figure(record: dict[str, Any]) -> Figure:
+    """Return microseconds a sample over n: ours drawn through, peers dashed, bare operations dotted."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    axes = figure.add_subplot()
+    seconds = record["seconds"]
+    names = list(dict.fromkeys(name for row in seconds.values() for name in row))
+    drawn = {"bare": 0, "ours": 0, "peer": 0}
+    for name in names:
+        kind = "bare" if name in BARE else "ours" if name.split(",")[0] in OURS else "peer"
+        dims = [n for n in seconds if name in seconds[n]]
+        micro = [seconds[n][name] / record["popsize"][n] * 1e6 for n in dims]
+        look = {"bare": ":", "ours": "-", "peer": "--"}[kind]
+        colour = "0.45" if kind == "bare" else COLOURS[drawn[kind] % len(COLOURS)]
+        axes.loglog(
+            [int(n) for n in dims], micro, look, color=colour, marker="osv^DPX"[drawn[kind] % 7],
+            markersize=4, linewidth=1.8 if kind == "ours" else 1.1, label=name,
+        )  # fmt: skip
+        drawn[kind] += 1
+    quieten(axes)
+    axes.set_xlabel("variables n")
+    axes.set_ylabel("microseconds a sample, without the objective")
+    figure.legend(fontsize=8, loc="outside right upper", frameon=False)
+    return figure

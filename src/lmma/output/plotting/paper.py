@@ -1,0 +1,131 @@
+"""The paper's figures: log-log panels, medians with quartile bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lmma.output.plotting.data import FigureData, Panel
+from lmma.output.plotting.style import COLOURS, quieten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # a second sign beside colour, for grey print
+
+
+def draw(data: FigureData) -> Figure:
+    """Return ``data`` as a figure, with one legend for all panels."""
+    from matplotlib.figure import Figure  # and not pyplot, which keeps global state
+    from matplotlib.lines import Line2D
+
+    columns = min(data.columns, max(1, len(data.panels)))
+    rows = max(1, math.ceil(len(data.panels) / columns))
+    width, height = (5.6, 4.2) if columns == 1 else (3.4 * columns, 2.75 * rows + 0.7)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    style = {
+        label: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, label in enumerate(data.labels())
+    }
+    for axes, panel in zip(grid.flat, data.panels, strict=False):
+        alike = [p for p in data.panels if p.x_label == panel.x_label and data.share_x]
+        _panel(axes, panel, style, alike or [panel])
+    for axes in list(grid.flat)[len(data.panels) :]:
+        axes.set_axis_off()
+    handles = []
+    for label, dashed, owner in _legend(data):
+        colour, marker = style[owner]
+        curve = _is_curve(data)
+        handles.append(
+            Line2D([], [], color=colour, marker=None if curve else marker, markersize=4.5, linewidth=1.5,
+                   linestyle="--" if dashed else "-", label=label)
+        )  # fmt: skip
+    if handles:
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False, fontsize=9
+        )
+    figure.suptitle(data.title, fontsize=11)
+    return figure
+
+
+def _legend(data: FigureData) -> list[tuple[str, bool, str]]:
+    seen: dict[str, tuple[bool, str]] = {}
+    for panel in data.panels:
+        for s in panel.series:
+            seen.setdefault(s.label, (s.dashed, s.colour_of or s.label))
+    order = data.labels()
+    named = [(label, dashed, owner) for label, (dashed, owner) in seen.items()]
+    return sorted(named, key=lambda item: (order.index(item[2]), item[1]))
+
+
+def _is_curve(data: FigureData) -> bool:
+    return any(len(s.x) > 25 for panel in data.panels for s in panel.series)
+
+
+def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]], alike: Sequence[Panel]) -> None:
+    axes.set_title(panel.title, fontsize=10)
+    if not any(s.y for s in panel.series):
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_color("0.85")
+        axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", va="center", color="0.5")
+        return
+    for s in panel.series:
+        colour, marker = style[s.colour_of or s.label]
+        curve = len(s.x) > 25
+        axes.plot(s.x, s.y, color=colour, marker=None if curve else marker, markersize=4.5, linewidth=1.5,
+                  linestyle="--" if s.dashed else "-", zorder=3)  # fmt: skip
+        if s.lower and s.upper:
+            axes.fill_between(s.x, s.lower, s.upper, color=colour, alpha=0.18, linewidth=0)
+    if panel.log_x:
+        axes.set_xscale("log", base=2 if _doubling(panel) else 10)
+        _plain_dimensions(axes, sorted({x for p in alike for s in p.series for x in s.x}))
+    else:
+        axes.xaxis.set_major_formatter(_short)
+    if panel.log_y:
+        axes.set_yscale("log")
+        _whole_decades(axes)
+    else:
+        axes.set_ylim(0, 1)
+    if panel.target is not None:
+        axes.axhline(panel.target, color="0.5", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+    axes.set_xlabel(panel.x_label, fontsize=9)
+    axes.set_ylabel(panel.y_label, fontsize=9)
+    quieten(axes)
+
+
+def _whole_decades(axes: Axes) -> None:
+    """Widen the vertical axis until two powers of ten are labelled: without them it cannot be read."""
+    from matplotlib.ticker import NullFormatter
+
+    low, high = (math.log10(limit) for limit in axes.get_ylim())
+    if math.floor(high) - math.ceil(low) < 1:
+        low, high = min(low, math.floor(low + 0.3)), max(high, math.ceil(high - 0.3))
+        if math.floor(high) - math.ceil(low) < 1:
+            low, high = math.floor(low) - 0.05, math.ceil(high) + 0.05
+        axes.set_ylim(10**low, 10**high)
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _doubling(panel: Panel) -> bool:
+    values = {x for s in panel.series for x in s.x}
+    return bool(values) and len(values) <= 25
+
+
+def _short(value: float, position: float = 0) -> str:
+    """Return a number of evaluations with a unit, for a tick."""
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
+
+
+def _plain_dimensions(axes: Axes, values: Sequence[float]) -> None:
+    """Label the dimensions measured with their numbers, not with powers."""
+    if len(values) > 25:
+        return
+    shown = values if len(values) <= 5 else values[:: 2 if len(values) <= 10 else 3]
+    axes.set_xticks(shown, [f"{value:g}" for value in shown])
+    axes.minorticks_off()
+    axes.set_xlim(values[0] / 1.25, values[-1] * 1.25)

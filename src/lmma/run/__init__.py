@@ -1,0 +1,1 @@
+"""One run: options in, result out."""

@@ -1,0 +1,1 @@
+"""What strategies are put together from."""

@@ -1,0 +1,129 @@
+"""Checks of what a user passes to a strategy: each refusal names argument, value and remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.kernels import Key
+from lmma.strategies.parts.recombination import Array
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """Return a hint such as `` (did you mean 'ma-es'?)``, or nothing where no word is near."""
+    import difflib  # only mistakes need it
+
+    found = difflib.get_close_matches(word, list(words), n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
+def checked_x0(x0: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
+    """Return a fresh vector in ``dtype``, or say what is wrong with ``x0``."""
+    raw = np.asarray(x0)
+    if raw.dtype.kind not in "fiub":
+        raise TypeError(f"x0 must hold real numbers, got dtype {raw.dtype}: convert it to float first")
+    if raw.ndim > 1:
+        raise ValueError(f"x0 must be a vector of shape (n,), got shape {raw.shape}: try x0.ravel()")
+    if raw.size == 0:
+        raise ValueError("x0 must have at least one coordinate, got none")
+    vector = np.array(np.atleast_1d(raw), dtype=dtype)
+    if not np.all(np.isfinite(vector)):
+        where = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise ValueError(f"x0 must be finite, got x0[{where}] = {vector[where]}")
+    return vector
+
+
+def checked_sigma0(sigma0: float | npt.ArrayLike, n: int, dtype: npt.DTypeLike) -> tuple[float, Array | None]:
+    """Return sigma and, for a step size per coordinate, the scale around it with geometric mean 1."""
+    raw = np.asarray(sigma0)
+    if raw.dtype.kind not in "fiu":
+        raise TypeError(f"sigma0 must be a positive number or one for each coordinate, got {sigma0!r}")
+    if raw.ndim > 1 or (raw.ndim == 1 and len(raw) != n):
+        raise ValueError(f"sigma0 must be a number or have the shape of x0, ({n},); got shape {raw.shape}")
+    if not (np.all(np.isfinite(raw)) and np.all(raw > 0)):
+        bad = float(raw) if raw.ndim == 0 else float(raw[~(np.isfinite(raw) & (raw > 0))][0])
+        raise ValueError(
+            f"sigma0 must be positive and finite, got {bad}: "
+            "use about a third of the distance to the optimum you expect"
+        )
+    if raw.ndim == 0:
+        return float(raw), None
+    sigma = math.exp(float(np.mean(np.log(raw, dtype=np.float64))))
+    return sigma, (raw / sigma).astype(dtype)
+
+
+def checked_popsize(popsize: int | None, default: int) -> int:
+    """Return a population size of at least 2."""
+    if popsize is None:
+        return max(default, 2)
+    if isinstance(popsize, bool) or not isinstance(popsize, int | np.integer):
+        raise TypeError(f"popsize must be an integer, got {popsize!r}")
+    if popsize < 2:
+        raise ValueError(f"popsize must be at least 2, got {popsize}: ranking needs a choice")
+    return int(popsize)
+
+
+def checked_threads(threads: int | None) -> int:
+    """Return how many threads kernels may use, 0 where they shall decide."""
+    if threads is None:
+        return 0
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
+        raise TypeError(f"threads must be an integer or None, got {threads!r}")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}: None leaves it to LMMA_NUM_THREADS")
+    return int(threads)
+
+
+def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """Return float64 or float32."""
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = np.dtype(object)
+    if found not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+    return found
+
+
+def checked_values(values: npt.ArrayLike, popsize: int) -> npt.NDArray[np.float64]:
+    """Return objective values as float64, or say what is wrong with them."""
+    raw = np.asarray(values)
+    if raw.dtype.kind not in "fiub":
+        raise TypeError(
+            f"values must be {popsize} real numbers, got dtype {raw.dtype}"
+            f"{_first_odd(raw)}: return a float for each candidate, NaN where it failed"
+        )
+    if raw.shape != (popsize,):
+        raise ValueError(
+            f"values must have shape ({popsize},), one for each candidate of ask() in the same order; "
+            f"got shape {raw.shape}"
+        )
+    return raw.astype(np.float64, copy=False)
+
+
+def _first_odd(values: npt.NDArray[Any]) -> str:
+    for index, value in enumerate(values.ravel()):
+        if not isinstance(value, int | float | np.number):
+            return f" (values[{index}] is {value!r})"
+    return ""
+
+
+def key_from(rng: Any) -> Key:
+    """Return the 128-bit key of a run from a seed, a SeedSequence, a Generator, or fresh entropy."""
+    if isinstance(rng, np.random.Generator):
+        words = rng.integers(2**64, size=2, dtype=np.uint64)
+    else:
+        if not isinstance(rng, np.random.SeedSequence):
+            if isinstance(rng, bool) or not (rng is None or isinstance(rng, int | np.integer)):
+                raise TypeError(
+                    f"rng must be None, an integer seed, a SeedSequence or a numpy Generator, got {rng!r}"
+                )
+            if rng is not None and rng < 0:
+                raise ValueError(f"rng must be a non-negative seed, got {rng}")
+            rng = np.random.SeedSequence(None if rng is None else int(rng))
+        words = rng.generate_state(2, np.uint64)
+    return int(words[0]), int(words[1])

@@ -1,0 +1,141 @@
+"""bbob-largescale: targets are counted as they are met, distributions are what a count by hand gives."""
+
+from __future__ import annotations
+
+import csv
+import math
+
+import pytest
+
+from lmma.cli import main
+from lmma.experiments import tasks as spec
+from lmma.experiments.analysis.runtimes import distribution, publish_runtimes, runtime_figure, shares
+from lmma.experiments.schedule.coco import TARGETS, _Watched
+from lmma.experiments.schedule.execute import perform, timeless
+from lmma.experiments.tasks import LargeScale, record_fault, task_from
+
+
+def record(function, hits, method="lm-ma-es", n=20, instance=1):
+    """Return a record in which the first targets were met after so many evaluations."""
+    task = LargeScale(function, instance, method, n, 1000 * n)
+    return {
+        "kind": "largescale", "spec": vars(task) | {}, "versions": {"lmma": "0"}, "machine": {},
+        "hits": list(hits) + [None] * (len(TARGETS) - len(hits)),
+        "evaluations": 1000 * n, "legs": 2, "precision": 0.5,
+    }  # fmt: skip
+
+
+def test_targets_run_from_a_hundred_to_1e_8_five_to_a_decade():
+    assert len(TARGETS) == 51
+    assert TARGETS[0] == 100
+    assert math.isclose(TARGETS[-1], 1e-8)
+    assert math.isclose(TARGETS[5], 10)
+
+
+def test_a_target_is_met_by_the_first_value_at_or_below_it():
+    values = iter([500.0, 100.0, 120.0, 64.0, 39.0, 1e-9])
+    evaluate = _Watched(lambda x: next(values) + 7.0, 7.0, None)
+    evaluate([0, 0, 0])
+    assert evaluate.hits == [2]  # 100
+    evaluate([0, 0])
+    assert evaluate.hits == [2, 5, 5]  # 63.1 and 39.8
+    evaluate([0])
+    assert evaluate.hits == [2, 5, 5] + [6] * 48
+
+
+def test_the_distribution_counts_targets_met_and_weighs_functions_alike():
+    met_all = record(1, [40] * 51)
+    met_none = record(2, [])
+    assert distribution([met_all], [1.9, 2.0, 9.0]) == [0.0, 1.0, 1.0]
+    assert distribution([met_all, met_none, met_none], [2.0]) == [0.5]
+    half = record(3, list(range(20, 20 + 17)))  # 17 of 51 targets
+    assert distribution([half], [math.inf]) == pytest.approx([1 / 3])
+    assert distribution([half], [1.0]) == pytest.approx([1 / 51])
+
+
+def test_a_figure_has_a_panel_for_each_group_and_one_for_all():
+    data = runtime_figure([record(f, [20 * f] * 51) for f in range(1, 25)], 20)
+    assert len(data.panels) == 6
+    final = {panel.title: panel.series[0].y[-1] for panel in data.panels}
+    assert set(final.values()) == {1.0}
+    assert data.panels[0].series[0].y[0] == pytest.approx(1 / 5)  # f1 alone takes n evaluations
+
+
+def test_published_files_hold_what_was_recorded(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
+    records = [record(f, [30] * f, method) for f in range(1, 25) for method in ("ma-es", "lm-ma-es")]
+    table = publish_runtimes(records, tmp_path, "lmma bench largescale", ("lm-ma-es", "ma-es"))
+    assert table.index("lm-ma-es") < table.index("| ma-es")
+    assert (tmp_path / "runtimes-20.png").stat().st_size > 10_000
+    with (tmp_path / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 48
+    assert [row["targets met"] for row in rows if row["function"] == "7"] == ["7", "7"]
+    assert shares(records)[0]["separable, f1 to f5"] == f"{3 / 51:.3f}"
+
+
+def test_a_record_belongs_to_its_task():
+    task = LargeScale(3, 1, "ma-es", 40, 40_000)
+    assert task_from("largescale", vars(task)) == task
+    assert record_fault(task.key, "largescale", {"spec": vars(task)}) is None
+    assert record_fault("0" * 32, "largescale", {"spec": vars(task)})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--dims", "30"], "20, 40, 80"),
+        (["--functions", "25"], "1 to 24"),
+        (["--functions", ","], "--functions"),
+        (["--dims", "20", "--methods", "ma-ess"], "'ma-es'"),
+    ],
+)
+def test_mistakes_are_one_line_before_any_work(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", "largescale", *words]) == 2
+    complaint = capsys.readouterr().err
+    assert said in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_without_coco_the_user_is_told_what_to_install(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(spec.util, "find_spec", lambda name: None)
+    assert main(["bench", "largescale", "--dims", "20", "--out", str(tmp_path)]) == 2
+    assert "pip install 'lmma[largescale]'" in capsys.readouterr().err
+
+
+coco = pytest.mark.skipif(
+    spec.util.find_spec("cocoex") is None, reason="COCO's functions come with coco-experiment"
+)
+
+
+@coco
+def test_the_sphere_of_coco_is_solved_and_the_same_task_gives_the_same_record():
+    task = LargeScale(1, 2, "ma-es", 20, 6_000)
+    done = perform(task)
+    assert None not in done["hits"]
+    assert done["hits"] == sorted(done["hits"])
+    assert done["legs"] == 1
+    assert "coco-experiment" in done["versions"]
+    assert timeless(perform(task)) == timeless(done)
+
+
+@coco
+def test_a_run_that_is_stuck_starts_again_with_twice_the_population_within_the_budget():
+    done = perform(LargeScale(15, 1, "lm-ma-es", 20, 12_000))  # Rastrigin's function
+    assert done["legs"] > 1
+    assert done["evaluations"] <= 12_000
+    assert done["hits"][-1] is None
+
+
+@coco
+def test_the_command_draws_what_it_ran_and_runs_nothing_twice(capsys, tmp_path):
+    words = ["bench", "largescale", "--dims", "20", "--budget", "20", "--methods", "lm-ma-es"]
+    words += ["--functions", "1,5", "--instances", "1", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "| 20 | lm-ma-es | 2 |" in out
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "lmma bench largescale --dims 20 --budget 20" in page
+    assert main(words) == 0
+    assert "nothing left to do" in capsys.readouterr().out

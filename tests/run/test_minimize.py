@@ -1,0 +1,220 @@
+import io
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import lmma
+from lmma.minimize import choose_method
+from lmma.run.observers import Progress, ProgressLine, Recorder
+from lmma.strategies.parts.memory import available_memory
+
+
+def sphere(x):
+    return float(x @ x)
+
+
+def spheres(X):
+    return np.sum(np.square(X), axis=1)
+
+
+def test_returns_a_real_optimize_result_that_holds_what_was_evaluated():
+    seen = []
+
+    def f(x):
+        seen.append(x.copy())
+        return sphere(x)
+
+    result = lmma.minimize(f, np.full(8, 3.0), 1.0, rng=1)
+    assert isinstance(result, scipy.optimize.OptimizeResult)
+    assert result.success
+    assert result.fun == sphere(result.x) < 1e-10
+    assert result.nfev == len(seen)
+    assert any(np.array_equal(result.x, x) for x in seen)
+    assert result.nit * 10 == result.nfev
+
+
+def test_vectorized_and_serial_runs_are_the_same():
+    a = lmma.minimize(lambda x: float(np.sum(np.square(x))), np.ones(5), 1.0, seed=3, maxiter=50)
+    b = lmma.minimize(spheres, np.ones(5), 1.0, rng=3, maxiter=50, vectorized=True)
+    assert np.array_equal(a.x, b.x)
+
+
+def test_an_objective_may_alter_what_it_is_given():
+    def f(x):
+        value = sphere(x)
+        x[:] = 0.0
+        return value
+
+    result = lmma.minimize(f, np.ones(4), 1.0, rng=1, maxiter=20)
+    assert result.fun == sphere(result.x) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "word"),
+    [
+        ({"ftarget": 1e-3}, "ftarget", "ftarget"),
+        ({"maxfevals": 100}, "maxfevals", "maxfevals"),
+        ({"maxiter": 7}, "maxiter", "maxiter"),
+        ({"maxtime": 1e-9}, "maxtime", "maxtime"),
+        ({"tolx": 1e-3, "tolfun": 0}, "tolx", "tolx"),
+        ({"tolfun": 1e-5, "tolx": 0}, "tolfun", "tolfun"),
+        ({"callback": lambda x: True}, "callback", "callback"),
+    ],
+)
+def test_the_message_says_why_it_stopped_and_which_argument_changes_that(options, reason, word):
+    result = lmma.minimize(spheres, np.ones(4), 1.0, rng=1, vectorized=True, **options)
+    assert result.reason == reason
+    assert word in result.message
+    assert result.success == (reason in ("ftarget", "tolx", "tolfun"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("method", lmma.methods())
+def test_an_unbounded_function_ends_as_diverged_without_overflow(method, dtype):
+    result = lmma.minimize(
+        lambda X: -X.sum(axis=1), np.zeros(20), 1.0, method=method, vectorized=True, rng=1, dtype=dtype,
+        maxfevals=50_000,
+    )  # fmt: skip
+    assert "Diverged" in result.message
+
+
+def test_the_budget_is_never_exceeded():
+    result = lmma.minimize(spheres, np.ones(4), 1.0, rng=1, vectorized=True, maxfevals=101, popsize=10)
+    assert result.nfev == 100
+
+
+def test_convergence_short_of_the_target_is_no_success():
+    result = lmma.minimize(lambda x: sphere(x) + 1, np.ones(3), 1.0, rng=1, ftarget=0.5)
+    assert not result.success
+    assert "was not reached" in result.message
+
+
+def test_args_are_passed_on():
+    result = lmma.minimize(lambda x, a, b: sphere(x - a) + b, np.zeros(3), 1.0, args=(2.0, 5.0), rng=1)
+    np.testing.assert_allclose(result.x, 2.0, atol=1e-4)
+    assert result.fun == pytest.approx(5.0)
+
+
+def test_callbacks_follow_scipys_convention():
+    seen = []
+    lmma.minimize(sphere, np.ones(3), 1.0, rng=1, maxiter=3, callback=seen.append)
+    assert [x.shape for x in seen] == [(3,)] * 3
+
+    def watch(intermediate_result):
+        if intermediate_result.nit == 2:
+            raise StopIteration
+
+    result = lmma.minimize(sphere, np.ones(3), 1.0, rng=1, callback=watch)
+    assert (result.nit, result.reason) == (2, "callback")
+
+
+def test_a_failing_objective_is_counted_ranked_last_and_reported():
+    def f(x):
+        if x[0] > 1.2:
+            raise RuntimeError("too hot")
+        return math.nan if x[1] > 1.2 else sphere(x)
+
+    result = lmma.minimize(f, np.ones(3), 0.5, rng=1, ftarget=1e-8)
+    assert result.success
+    assert result.failures > 0
+    kinds = {error.kind for error in result.errors}
+    assert "RuntimeError" in kinds
+    assert any("too hot" in error.traceback for error in result.errors)
+    with pytest.raises(RuntimeError, match="too hot"):
+        lmma.minimize(f, np.ones(3), 0.5, rng=1, on_error="raise")
+
+
+@pytest.mark.parametrize("bad", [np.zeros(2), None, "1.0", [1.0]])
+def test_an_objective_that_returns_no_number_is_told_so(bad):
+    with pytest.raises(TypeError, match="fun must return one real number"):
+        lmma.minimize(lambda x: bad, np.ones(3), 1.0)
+
+
+def test_a_vectorized_objective_of_the_wrong_shape_is_told_so():
+    with pytest.raises(TypeError, match="vectorized=True must return"):
+        lmma.minimize(lambda X: X, np.ones(3), 1.0, vectorized=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"method": "lmmaes"}, ValueError, "did you mean 'lm-ma-es'"),
+        ({"maxfeval": 10}, TypeError, "did you mean 'maxfevals'"),
+        ({"sigma0": -1.0}, ValueError, "sigma0 must be positive"),
+        ({"popsize": 1}, ValueError, "popsize must be at least 2"),
+        ({"maxfevals": 3}, ValueError, "less than one generation"),
+        ({"maxiter": 0}, ValueError, "maxiter must be positive"),
+        ({"ftarget": math.nan}, ValueError, "ftarget"),
+        ({"rng": 1, "seed": 1}, ValueError, "rng or seed"),
+        ({"on_error": "ignore"}, ValueError, "on_error"),
+        ({"m": 0, "method": "lm-ma-es"}, ValueError, "m must be at least 1"),
+    ],
+)
+def test_bad_input_is_refused_with_the_remedy(options, error, words):
+    with pytest.raises(error, match=words):
+        lmma.minimize(sphere, np.ones(3), **{"sigma0": 1.0, **options})
+
+
+def test_auto_takes_a_full_matrix_for_few_variables_and_vectors_for_many():
+    assert choose_method(100) == "dd-ma-es"
+    assert choose_method(100_000) == "d-lm-ma-es"
+
+
+def test_auto_does_without_a_matrix_that_the_budget_is_too_small_to_learn(tmp_path):
+    assert choose_method(500, maxfevals=100_000) == "d-lr-es"
+    assert choose_method(500, maxfevals=250_000) == "dd-ma-es"
+    file = tmp_path / "run.npz"
+
+    def run(budget):
+        return lmma.minimize(sphere, np.ones(30), 1.0, rng=1, maxfevals=budget, checkpoint=file)
+
+    assert run(500).method == "d-lr-es"
+    assert run(2000).method == "d-lr-es"  # a raised budget goes on with what has been learned
+
+
+def test_what_does_not_fit_in_memory_is_refused_before_it_is_allocated():
+    n = 10 * math.isqrt(available_memory() // 8)
+    with pytest.raises(MemoryError, match=rf"\({lmma.MAES.memory(n, 43)} bytes\).*'lm-ma-es' would fit"):
+        lmma.MAES(np.zeros(n), 1.0, popsize=43)
+
+
+def test_scipy_takes_the_method():
+    result = scipy.optimize.minimize(
+        scipy.optimize.rosen,
+        np.zeros(5),
+        method=lmma.scipy_method("lm-ma-es"),
+        options={"sigma0": 0.5, "rng": 1},
+        tol=1e-9,
+        callback=lambda intermediate_result: None,
+    )
+    assert result.fun < 1e-6
+    with pytest.raises(ValueError, match="constraints"):
+        scipy.optimize.minimize(
+            sphere, np.ones(2), method=lmma.scipy_method(), constraints={"type": "eq", "fun": sphere}
+        )
+    with pytest.raises(ValueError, match="did you mean"):
+        lmma.scipy_method("lm-ma")
+
+
+def test_progress_is_plain_lines_in_a_pipe():
+    stream = io.StringIO()
+    line = ProgressLine(maxfevals=1000, stream=stream)
+    for k in range(1, 4):
+        line(Progress(100 * k, k, 1.0 / k, 0.1, k - 1, float(k)))
+    line.close()
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 2  # the first at once, the last at the end
+    assert "300 evaluations (30%)" in lines[-1]
+    assert "2 failed" in lines[-1]
+
+
+def test_a_recorder_stays_small_and_ends_where_the_run_did():
+    recorder = Recorder(size=10)
+    for k in range(1000):
+        recorder(Progress(k, k, 0.0, 1.0, 0, 0.0))
+    columns = recorder.columns()
+    assert len(columns["evaluations"]) <= 11
+    assert columns["evaluations"][0] == 0
+    assert columns["evaluations"][-1] == 999

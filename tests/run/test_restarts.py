@@ -1,0 +1,245 @@
+import math
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma.problems import get
+from lmma.run.counters import Leg
+from lmma.run.restarts import BIPOP, IPOP, RESTART_AFTER, leg_key, leg_start, schedule
+from lmma.run.rules import Stagnation
+
+KEY = (1, 2)
+
+
+def spheres(X):
+    return np.sum(np.square(X), axis=1)
+
+
+# Each rule that ends a leg, on a problem that provokes it
+
+
+def flat(X):
+    return np.floor(np.sqrt(spheres(X)))  # a plateau around the optimum
+
+
+def noisy():
+    rng = np.random.default_rng(1)
+    return lambda X: spheres(X) + rng.normal(size=len(X))
+
+
+@pytest.mark.parametrize(
+    ("fun", "options", "reason"),
+    [
+        (spheres, {"tolfun": 0, "tolx": 1e-3}, "tolx"),
+        (spheres, {"tolx": 0}, "tolfun"),
+        (noisy(), {"popsize": 8}, "stagnation"),
+        (flat, {"tolfun": 0}, "flat"),
+        (lambda X: X[:, 0], {}, "diverged"),
+    ],
+)
+@pytest.mark.parametrize("method", ["ma-es", "lm-ma-es"])
+def test_each_rule_ends_a_leg_of_the_problem_that_provokes_it(fun, options, reason, method):
+    result = lmma.minimize(
+        fun, np.ones(3), 1.0, method=method, vectorized=True, rng=3, restarts=1, maxfevals=200_000, **options
+    )
+    assert result.legs[0].reason == reason
+    assert reason in RESTART_AFTER
+    assert len(result.legs) == 2
+    assert "1 restarts" in result.message
+
+
+@pytest.mark.parametrize("sigma", [0.0, math.inf, math.nan])
+def test_a_step_size_that_is_none_ends_a_leg(sigma, monkeypatch):
+    factor = lmma.strategies.parts.stepsize.CSA.factor
+    broken = iter([sigma])  # once: the second leg is sound
+    monkeypatch.setattr(
+        lmma.strategies.parts.stepsize.CSA, "factor", lambda self: next(broken, None) or factor(self)
+    )
+    if sigma == 0.0:
+        monkeypatch.setattr(lmma.strategies.parts.stepsize.CSA, "factor", lambda self: 1e-200)
+    result = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=3, restarts=1, tolx=0, tolfun=0,
+                           maxfevals=5000)  # fmt: skip
+    assert result.legs[0].reason == "numerical"
+
+
+def test_a_matrix_that_cannot_be_decomposed_ends_a_leg(monkeypatch):
+    def fails(matrix):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    monkeypatch.setattr(np.linalg, "eigh", fails)
+    result = lmma.minimize(spheres, np.ones(3), 1.0, method="cma-es", vectorized=True, rng=3, restarts=1)
+    assert [leg.reason for leg in result.legs] == ["numerical", "numerical"]
+
+
+def test_a_run_that_only_fails_stops_early_and_says_why():
+    def fun(x):
+        raise OSError("licence server is down")
+
+    result = lmma.minimize(fun, np.ones(3), 1.0, rng=1, restarts=3)
+    assert result.reason == "failures"
+    assert result.nit == 3
+    assert not result.success
+    assert "licence server is down" in result.message
+    assert result.failed == {"OSError": result.nfev}
+    assert "licence server is down" in repr(result)
+
+
+@pytest.mark.parametrize("name", ["ellipsoid", "rosenbrock", "discus"])
+def test_slow_progress_is_no_stagnation(name):
+    result = lmma.minimize(
+        get(name).function, np.full(8, 2.0), 0.1, method="lm-ma-es", vectorized=True, rng=4, maxfevals=12_000,
+        tolx=0, tolfun=0, ftarget=1e-6,
+    )  # fmt: skip
+    assert result.reason in ("maxfevals", "ftarget")
+
+
+def test_a_stagnating_record_stays_small():
+    rule = Stagnation(4, 8)
+    for k in range(20_000):
+        rule.watch(np.array([1.0 / (k + 1), 2.0 / (k + 1)]))
+    assert len(rule.get_state()["best"]) <= Stagnation.KEPT
+    assert rule.check() is None
+
+
+# Schedules
+
+
+def test_ipop_doubles_the_population():
+    legs = [Leg(10, 100, 1.0, "tolx")]
+    sizes = []
+    while (plan := IPOP(4).next(legs, KEY)) is not None:
+        sizes.append(plan.popsize)
+        legs.append(Leg(plan.popsize, 100, 1.0, "tolx"))
+    assert sizes == [20, 40, 80, 160]
+
+
+def test_bipop_shares_evaluations_between_large_and_small_populations():
+    legs = [Leg(10, 1000, 1.0, "tolx")]
+    while (plan := BIPOP(5).next(legs, KEY)) is not None:
+        used = 100 * plan.popsize if plan.allowance is None else min(100 * plan.popsize, plan.allowance)
+        legs.append(Leg(plan.popsize, used, 1.0, "tolx", plan.small))
+        if plan.small:
+            assert 10 <= plan.popsize <= legs[-2].popsize * 16
+            assert 0.01 <= plan.sigma_factor <= 1
+    large = [leg.popsize for leg in legs if not leg.small]
+    assert large == [10, 20, 40, 80, 160, 320]
+    small = sum(leg.evaluations for leg in legs if leg.small)
+    assert 0.3 < small / sum(leg.evaluations for leg in legs[1:] if not leg.small) < 1.2
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (0, IPOP(0)),
+        (3, IPOP(3)),
+        ("ipop", IPOP()),
+        ("bipop", BIPOP()),
+        ("bipop:5", BIPOP(5)),
+        (BIPOP(2), BIPOP(2)),
+    ],
+)
+def test_every_form_of_restarts_is_understood(given, meant):
+    assert schedule(given) == meant
+
+
+@pytest.mark.parametrize("given", [-1, "often", "ipop:x", True, 1.5, None])
+def test_other_forms_are_refused(given):
+    with pytest.raises(ValueError, match="restarts must be"):
+        schedule(given)
+
+
+def test_later_legs_start_elsewhere_and_the_first_where_it_was_told():
+    x0 = np.ones(4)
+    starts = [leg_start(x0, 1.0, KEY, number, None) for number in range(3)]
+    assert np.array_equal(starts[0], x0)
+    assert not np.allclose(starts[1], starts[2])
+    assert leg_key(KEY, 0) == KEY != leg_key(KEY, 1)
+
+
+def test_restarts_do_not_change_the_first_leg():
+    alone = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=1)
+    more = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=1, restarts=2)
+    assert more.legs[0].evaluations == alone.nfev
+    assert more.legs[0].best_fun == alone.fun
+    assert [leg.popsize for leg in more.legs] == [7, 14, 28]
+    assert more.nfev == sum(leg.evaluations for leg in more.legs)
+    assert more.fun == min(leg.best_fun for leg in more.legs)
+
+
+def test_a_seed_determines_all_legs():
+    runs = [
+        lmma.minimize(
+            get("rastrigin").function, np.full(5, 3.0), 2.0, vectorized=True, rng=9, restarts="bipop:2"
+        )
+        for _ in range(2)
+    ]
+    assert np.array_equal(runs[0].x, runs[1].x)
+    assert runs[0].legs == runs[1].legs
+
+
+def test_budgets_hold_over_all_legs():
+    result = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=1, restarts=9, maxfevals=2000)
+    assert 1000 < result.nfev <= 2000
+    assert result.reason == "maxfevals"
+
+
+def solved(name, n, restarts, seeds, budget, method, sigma0=2.0):
+    problem = get(name)
+    found = []
+    for seed in range(seeds):
+        x0 = np.random.default_rng(seed).uniform(-5, 5, n)
+        result = lmma.minimize(
+            problem.function, x0, sigma0, method=method, vectorized=True, rng=seed, restarts=restarts,
+            ftarget=1e-8, maxfevals=budget, bounds=[-5, 5],
+        )  # fmt: skip
+        found.append(result.nfev if result.success else math.inf)
+    return found
+
+
+def test_rastrigin_needs_restarts():
+    assert solved("rastrigin", 6, 0, 3, 10_000, "ma-es") == [math.inf] * 3
+    assert max(solved("rastrigin", 6, 9, 3, 200_000, "ma-es")) < math.inf
+
+
+@pytest.mark.parametrize("method", ["ma-es", "cma-es", "dd-ma-es"])
+def test_large_populations_do_not_lose_their_step_size(method):
+    # Populations of 60 times n: as printed, [A1:19] grows sigma until candidates fill the box evenly
+    problem, n = get("rastrigin"), 8
+    x0 = np.random.default_rng(0).uniform(-5, 5, n)
+    result = lmma.minimize(
+        problem.function, x0, 2.0, method=method, popsize=60 * n, vectorized=True, rng=1, ftarget=1e-8,
+        maxfevals=100_000, bounds=[-5, 5],
+    )  # fmt: skip
+    assert result.success, result.message
+
+
+def test_a_step_size_stays_within_the_box():
+    result = lmma.minimize(
+        lambda X: np.random.default_rng(1).random(len(X)), np.zeros(5), 1.0, vectorized=True, rng=1,
+        method="csa-es", bounds=[-2, 2], maxfevals=4000, stagnation=False,
+    )  # fmt: skip
+    assert result.sigma <= 1.0  # a quarter of the width; without a bound random values let it wander
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n", "method", "budget", "seeds"),
+    [
+        ("rastrigin", 20, "lm-ma-es", 2_000_000, 4),
+        ("rastrigin", 20, "ma-es", 1_000_000, 4),
+        ("rastrigin", 20, "dd-ma-es", 1_000_000, 4),
+        ("rosenbrock", 20, "ma-es", 1_000_000, 8),
+        ("rosenbrock", 50, "ma-es", 2_000_000, 4),
+        ("rastrigin", 100, "lm-ma-es", 6_000_000, 2),
+    ],
+)
+def test_restarts_are_worth_it_on_larger_problems(name, n, method, budget, seeds):
+    rows = {kind: solved(name, n, kind, seeds, budget, method) for kind in (0, "ipop", "bipop")}
+    for kind, found in rows.items():
+        reached = [count for count in found if count < math.inf]
+        middle = f"{np.median(reached):,.0f}" if reached else "-"
+        print(f"\n| {name} | {n} | {method} | {kind} | {len(reached)}/{seeds} | {middle} |")
+    successes = [sum(count < math.inf for count in found) for found in rows.values()]
+    assert max(successes[1:]) == seeds
+    assert successes[0] <= max(successes[1:])

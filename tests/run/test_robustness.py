@@ -1,0 +1,254 @@
+import json
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma.problems import Problem, rotated
+from lmma.run.observers import Progress, Recorder
+
+
+def sphere(x):
+    return float(x @ x)
+
+
+def spheres(X):
+    return np.sum(np.square(X), axis=1)
+
+
+# Failures
+
+
+@pytest.mark.parametrize("method", ["cma-es", "ma-es", "lm-ma-es", "csa-es"])
+def test_resampling_fills_the_generation_with_candidates_that_work(method):
+    seen = []
+
+    def fun(x):
+        seen.append(x.copy())
+        if x[0] > 1.0:
+            raise ArithmeticError("too large")
+        return sphere(x)
+
+    result = lmma.minimize(fun, np.ones(4), 0.5, method=method, rng=1, on_error="resample", ftarget=1e-6)
+    assert result.success
+    assert result.nfev == len(seen)
+    assert result.failures == sum(x[0] > 1.0 for x in seen) == result.failed["ArithmeticError"]
+    assert any(np.array_equal(result.x, x) for x in seen)
+    again = lmma.minimize(fun, np.ones(4), 0.5, method=method, rng=1, on_error="resample", ftarget=1e-6)
+    assert np.array_equal(result.x, again.x)
+
+
+def test_a_resampled_candidate_is_learned_from_as_drawn():
+    # Told the same values, a strategy whose candidates were all drawn anew moves by the new ones
+    es = lmma.LMMAES(np.zeros(5), 1.0, rng=1)
+    for _ in range(4):
+        es.tell(spheres(es.ask() - 1))
+    X = es.ask()
+    old = X.copy()
+    es.resample(np.arange(es.popsize), 1)
+    assert not np.isclose(X, old).any()
+    values = spheres(X - 1)
+    mean, sigma = es.mean.copy(), es.sigma
+    es.tell(values)
+    weights = es.parameters.recombination.weights
+    expected = mean + weights @ (X[np.argsort(values)[: len(weights)]] - mean)
+    np.testing.assert_allclose(es.mean, expected, rtol=1e-10)
+    assert sigma > 0
+
+
+def test_resampling_never_exceeds_the_budget():
+    def fun(x):
+        return np.nan if x[0] > 1.0 else sphere(x)
+
+    for budget in (50, 77, 101):
+        result = lmma.minimize(fun, np.ones(4), 0.5, rng=1, on_error="resample", maxfevals=budget)
+        assert result.nfev <= budget
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_counts_as_failed_and_is_never_the_best(bad):
+    result = lmma.minimize(
+        lambda X: np.where(X[:, 0] > 0.9, bad, spheres(X)),
+        np.ones(3),
+        0.5,
+        rng=1,
+        vectorized=True,
+        ftarget=1e-8,
+    )
+    assert result.success
+    assert result.failures == sum(result.failed.values()) > 0
+    with pytest.raises(lmma.evaluation.EvaluationError, match="on_error='worst'"):
+        lmma.minimize(lambda x: bad, np.ones(3), 0.5, on_error="raise")
+
+
+def test_a_wrong_type_now_and_then_is_a_failure():
+    result = lmma.minimize(lambda x: None if x[0] > 1.2 else sphere(x), np.ones(3), 0.5, rng=3, ftarget=1e-6)
+    assert result.success
+    assert result.failed["WrongType"] > 0
+
+
+def test_an_exception_in_a_vectorised_objective_fails_all_its_rows():
+    calls = 0
+
+    def fun(X):
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise OSError("once")
+        return spheres(X)
+
+    result = lmma.minimize(fun, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=6)
+    assert result.failed == {"OSError": 7}
+    assert result.failures == 7
+
+
+def test_every_result_can_be_printed():
+    assert "message" in repr(lmma.minimize(sphere, np.ones(3), 1.0, rng=1, maxiter=2))
+
+
+# Watching
+
+
+def test_a_history_is_kept_if_asked_for():
+    result = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=200, history=50)
+    assert len(result.history["evaluations"]) <= 51
+    assert result.history["evaluations"][-1] == result.nfev
+    assert result.history["best_fun"][-1] == result.fun
+    assert "history" not in lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=2)
+
+
+def test_a_recorder_survives_being_saved():
+    recorder = Recorder(20)
+    for k in range(333):
+        recorder(Progress(k, k, 1.0 / (k + 1), 0.5, 0, 0.1 * k, step=0.1, popsize=8))
+    other = Recorder(20)
+    other.set_state(recorder.get_state())
+    for each in (recorder, other):
+        for k in range(333, 400):
+            each(Progress(k, k, 1.0 / (k + 1), 0.5, 0, 0.1 * k, step=0.1, popsize=8))
+    assert recorder.columns() == other.columns()
+
+
+def test_a_log_holds_the_run_as_json_lines(tmp_path):
+    log = tmp_path / "run.jsonl"
+    result = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=50, log=log)
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    assert records[0]["generation"] == 1
+    assert records[-1]["evaluations"] == result.nfev
+    assert records[-1]["best_fun"] == result.fun
+    assert {"sigma", "step", "failures", "seconds", "restarts"} <= set(records[0])
+
+
+def test_a_log_that_cannot_be_written_does_not_end_the_run():
+    result = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, ftarget=1e-6, log="/dev/full")
+    assert result.success
+    assert "No space left" in result.warnings[0]
+
+
+def test_progress_names_restarts_and_failures(capsys):
+    def fun(x):
+        return np.nan if x[0] > 1 else sphere(x)
+
+    lmma.minimize(fun, np.ones(3), 0.5, rng=1, restarts=1, maxfevals=5000, progress=True)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "restart 1" in last
+    assert "failed" in last
+    assert "/s" in last
+
+
+# Warm starts and injected points
+
+
+@pytest.mark.parametrize("method", ["ma-es", "lm-ma-es", "cma-es"])
+def test_a_warm_start_goes_on_with_what_was_learned(method):
+    n = 8
+    axes = np.r_[1.0, np.full(n - 1, 900.0)]
+    fun = rotated(Problem("mild cigar", lambda X: np.square(X) @ axes), n, np.random.default_rng(1)).function
+    options = {"method": method, "vectorized": True, "tolx": 0, "tolfun": 0}
+    whole = lmma.minimize(fun, np.ones(n), 1.0, rng=1, ftarget=1e-8, **options)
+    first = lmma.minimize(fun, np.ones(n), 1.0, rng=1, maxfevals=whole.nfev // 2, **options)
+    warm = lmma.minimize(fun, first, rng=2, ftarget=1e-8, **options)
+    cold = lmma.minimize(fun, first.mean, first.sigma, rng=2, ftarget=1e-8, **options)
+    assert warm.method == method
+    assert first.nfev + warm.nfev < 1.3 * whole.nfev
+    if method != "lm-ma-es":  # whose vectors are relearnt within a few generations at this n
+        assert warm.nfev < 0.8 * cold.nfev
+
+
+def test_any_result_of_scipy_is_a_start():
+    from scipy.optimize import OptimizeResult
+
+    result = lmma.minimize(sphere, OptimizeResult(x=np.full(3, 0.1), fun=0.03), 0.1, rng=1, ftarget=1e-6)
+    assert result.success
+
+
+def test_a_warm_start_leaves_the_earlier_result_alone():
+    first = lmma.minimize(spheres, np.ones(4), 1.0, method="lm-ma-es", rng=1, vectorized=True, maxiter=20)
+    before = first.learned.strategy.get_state()
+    lmma.minimize(spheres, first, vectorized=True, rng=2, maxiter=20)
+    after = first.learned.strategy.get_state()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_injected_points_are_evaluated_and_a_good_one_helps(method):
+    target = np.full(6, 40.0)
+    seen = []
+
+    def fun(X):
+        seen.append(X.copy())
+        return spheres(X - target)
+
+    near = target + 0.01
+    result = lmma.minimize(
+        fun, np.zeros(6), 1.0, method=method, rng=1, vectorized=True, inject=near, maxiter=2
+    )
+    assert np.array_equal(seen[0][-1], near)
+    assert np.array_equal(result.x, near)
+
+
+@pytest.mark.parametrize("method", ["cma-es", "ma-es", "lm-ma-es", "csa-es"])
+def test_a_point_from_the_search_itself_is_learned_from_as_if_drawn(method):
+    cls = lmma.strategies.strategy_class(method)
+    drawn, given = cls(np.zeros(5), 1.0, rng=1), cls(np.zeros(5), 1.0, rng=1)
+    for _ in range(6):
+        for es in (drawn, given):
+            es.tell(spheres(es.ask() - 1))
+    X = drawn.ask().copy()
+    given.inject(X[-1])
+    Y = given.ask()
+    np.testing.assert_array_equal(X, Y)
+    for es in (drawn, given):
+        es.tell(spheres(X - 1))
+    for name, value in drawn.get_state().items():
+        np.testing.assert_allclose(given.get_state()[name], value, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["cma-es", "ma-es", "lm-ma-es"])
+def test_a_far_point_does_not_throw_the_search_off(method):
+    es = lmma.strategy(method, np.zeros(5), 1.0, rng=1)
+    for _ in range(10):
+        es.tell(spheres(es.ask() - 1))
+    sigma, mean = es.sigma, es.mean.copy()
+    es.inject(np.full(5, 1e6))
+    X = es.ask()
+    es.tell(-X.sum(axis=1))  # and it is the best there is
+    assert es.sigma < 5 * sigma
+    assert np.linalg.norm(es.mean - mean) < 100 * sigma
+    with pytest.raises(ValueError, match="points must be finite"):
+        es.inject(np.full(5, np.nan))
+
+
+def test_injected_points_stay_in_the_box():
+    seen = []
+
+    def fun(X):
+        seen.append(X.copy())
+        return spheres(X)
+
+    lmma.minimize(
+        fun, np.full(3, 2.0), bounds=[1, 3], rng=1, vectorized=True, inject=np.full(3, 1.001), maxiter=1
+    )
+    np.testing.assert_allclose(seen[0][-1], 1.001, rtol=1e-12)
+    with pytest.raises(ValueError, match="inject must lie within bounds"):
+        lmma.minimize(fun, np.full(3, 2.0), bounds=[1, 3], vectorized=True, inject=np.zeros(3))
