@@ -2,8 +2,8 @@
 
     python benchmarks/cluster_plan.py
 
-The simulation runs the driver's own code (``lmma.evaluation.cluster.driver``, ``lmma.cluster``) against workers
-that exist as events on a virtual clock: letters have their real size, evaluations take log-normal times,
+The simulation runs the driver's own code (``lmma.evaluation.cluster.driver``, ``lmma.cluster``) against
+workers that exist as events on a virtual clock: letters have their real size, evaluations take log-normal times,
 nothing is computed. What the driver itself costs is measured on the real clock.
 """
 

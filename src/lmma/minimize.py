@@ -8,15 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from lmma.run.defaults import choose_method, default_sigma0
-from lmma.strategies import methods
+from lmma.run.options import (
+    Boundary,
+    Callback,
+    Method,
+    OnError,
+    Precision,
+    Rng,
+    RunOptions,
+    choose_method,
+    default_sigma0,
+)
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-    from lmma.evaluation.base import OnError
     from lmma.run.checkpoint import Checkpoint
+    from lmma.run.options import BoundsLike
     from lmma.run.restarts import Schedule
+    from lmma.strategies import Strategy
+
+__all__ = ["choose_method", "default_sigma0", "minimize"]
 
 
 def minimize(
@@ -25,11 +37,11 @@ def minimize(
     sigma0: float | npt.ArrayLike | None = None,
     *,
     args: tuple[Any, ...] = (),
-    method: str = "auto",
-    bounds: Any = None,
-    boundary: str = "smooth",
+    method: Method | str | type[Strategy] = "auto",
+    bounds: BoundsLike | None = None,
+    boundary: Boundary = "smooth",
     popsize: int | None = None,
-    rng: Any = None,
+    rng: Rng = None,
     seed: int | None = None,
     maxfevals: int | None = None,
     maxiter: int | None = None,
@@ -41,16 +53,16 @@ def minimize(
     restarts: int | str | Schedule = 0,
     inject: npt.ArrayLike | None = None,
     vectorized: bool = False,
-    workers: Any = 1,
+    workers: object = 1,
     timeout: float | None = None,
     quorum: float = 1.0,
     on_error: OnError = "worst",
-    callback: Callable[..., Any] | None = None,
-    checkpoint: Any = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     history: bool | int = False,
-    log: Any = None,
+    log: str | os.PathLike[str] | None = None,
     progress: bool = False,
-    dtype: npt.DTypeLike = "float64",
+    dtype: Precision | npt.DTypeLike = "float64",
     threads: int | None = None,
     **options: Any,
 ) -> OptimizeResult:
@@ -134,38 +146,16 @@ def minimize(
         ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``legs`` (the runs between
         restarts), ``learned`` (for a warm start) and ``warnings``.
     """
-    # Imported here, as `import lmma` is to cost little where strategies alone are used
-    from lmma.run.observers import JsonLog, ProgressLine, Recorder
-    from lmma.run.result import conduct, resume
-    from lmma.run.setup import prepare
+    if seed is not None and rng is not None:
+        raise ValueError("pass rng or seed, not both: they mean the same")
+    from lmma.run.run import Run  # imported here: where strategies alone are used, it costs nothing
 
-    if seed is not None:
-        if rng is not None:
-            raise ValueError("pass rng or seed, not both: they mean the same")
-        rng = seed
-    saved = _checkpoint(checkpoint)
-    if saved is not None:
-        method = saved.continued(method)
-    session = prepare(
-        fun, x0, sigma0, args=args, method=method, bounds=bounds, boundary=boundary, popsize=popsize, rng=rng,
-        maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun,
-        stagnation=stagnation, restarts=restarts, inject=inject, vectorized=vectorized, workers=workers,
-        timeout=timeout, quorum=quorum, on_error=on_error, dtype=dtype, threads=threads,
-        options=options,
+    given = RunOptions(
+        args=args, method=method, bounds=bounds, boundary=boundary, popsize=popsize,
+        rng=rng if seed is None else seed, maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime,
+        ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, inject=inject,
+        vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum, on_error=on_error,
+        callback=callback, checkpoint=checkpoint, history=history, log=log, progress=progress, dtype=dtype,
+        threads=threads, constants=options,
     )  # fmt: skip
-    session.recorder = Recorder(1000 if history is True else history) if history else None
-    resumed = saved is not None and resume(session, saved, any_key=rng is None)
-    records = None if log is None else JsonLog(log, after=session.tally.evaluations if resumed else None)
-    line = ProgressLine(maxfevals) if progress else None
-    return conduct(session, saved=saved, log=records, line=line, callback=callback)
-
-
-def _checkpoint(given: Any) -> Checkpoint | None:
-    if given is None:
-        return None
-    from lmma.run.checkpoint import Checkpoint
-
-    return Checkpoint(given) if isinstance(given, str | os.PathLike) else given
-
-
-__all__ = ["choose_method", "default_sigma0", "methods", "minimize"]
+    return Run(fun, x0, sigma0, given).execute()

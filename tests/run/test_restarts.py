@@ -2,12 +2,12 @@ import math
 
 import numpy as np
 import pytest
+from lmma.run.rules import Stagnation
 
 import lmma
 from lmma.problems import get
 from lmma.run.counters import Leg
 from lmma.run.restarts import BIPOP, IPOP, RESTART_AFTER, leg_key, leg_start, schedule
-from lmma.run.rules import Stagnation
 
 KEY = (1, 2)
 

@@ -131,7 +131,17 @@ def bounds(text: str, n: int) -> tuple[Vector, Vector]:
     return np.full(n, low), np.full(n, high)
 
 
-def _read(path: Path, option: str, shape: tuple[int, int] | None = None) -> Vector:
+def rows(text: str, n: int, option: str) -> Vector:
+    """Return the points a file holds, one a row; a single vector is one point."""
+    path = Path(text)
+    if path.suffix.lower() not in VECTOR_FILES:
+        raise UsageError(f"{option} must be a file ending in {', '.join(VECTOR_FILES)}; got {text!r}")
+    return _read(path, option, rows_of=n)
+
+
+def _read(
+    path: Path, option: str, shape: tuple[int, int] | None = None, *, rows_of: int | None = None
+) -> Vector:
     if not path.is_file():
         raise UsageError(f"{option}: there is no file {path}")
     try:
@@ -150,6 +160,13 @@ def _read(path: Path, option: str, shape: tuple[int, int] | None = None) -> Vect
         if values.shape != shape:
             raise UsageError(f"{option}: {path} must hold {shape[0]} rows LOW HIGH, got shape {values.shape}")
         return values
+    if rows_of is not None:
+        points = np.atleast_2d(values)
+        if points.ndim != 2 or points.shape[1] != rows_of:
+            raise UsageError(
+                f"{option}: {path} must hold rows of {rows_of} numbers, got shape {values.shape}"
+            )
+        return points
     if values.ndim > 1 and max(values.shape) != values.size:
         raise UsageError(f"{option}: {path} must hold one vector, got an array of shape {values.shape}")
     return values.ravel()

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lmma.cli.arguments import Vector
-    from lmma.cli.summary import Outcome
+    from lmma.cli.signals import Interrupts
+    from lmma.cli.summary import Summary
     from lmma.run.checkpoint import Checkpoint
-    from lmma.run.observers import Recorder
+    from lmma.run.run import Run
 
 DEFAULT_DIM = 100  # of a built-in problem
 DEFAULT_TARGET = 1e-10  # of a built-in problem, as in the paper
@@ -48,15 +49,16 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of the command: those of a run, and what a shell needs besides."""
+    from lmma.cli.options import add_run_options
+
     parser.epilog = EPILOG
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="a built-in problem, or module:function; see below"
     )
     parser.add_argument("--command", metavar="'PROGRAM ...'", help="an external program as the objective")
 
-    start = parser.add_argument_group("where to start")
-    add = start.add_argument
+    add = parser.add_argument_group("where to start").add_argument
     add("--dim", metavar="N", type=arguments.count, help="number of variables")
     add(
         "--x0", metavar="START",
@@ -68,35 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="initial step size, about a third of the distance to the optimum you expect; one number, or "
         "one for each variable as in --x0 (default: 0.3 times the scale of x0; 3 for a built-in problem)",
     )  # fmt: skip
-    add("--seed", metavar="N", type=arguments.whole, help="the same seed gives the same run (default: drawn)")
 
-    how = parser.add_argument_group("how to search")
-    add = how.add_argument
-    add(
-        "--method", metavar="NAME", default="auto", help="see lmma methods (default: auto, from N and memory)"
-    )
-    add("--popsize", metavar="N", type=arguments.count, help="candidates a generation (default: 4 + 3 ln n)")
-    add("--dtype", choices=("float64", "float32"), default="float64", help="precision of the search")
-    add(
-        "--set", metavar="NAME=VALUE", type=arguments.constant, action="append", default=[], dest="constants",
-        help="set a constant of the method, such as m=20; may be repeated",
-    )  # fmt: skip
-    add(
-        "--vectorized", action="store_true",
-        help="the function takes a whole generation, one candidate a row, and returns as many values",
-    )  # fmt: skip
+    add_run_options(parser, {"ftarget": f"{DEFAULT_TARGET:g} for a built-in problem, else none"})
 
-    add(
-        "--bounds", metavar="LOW,HIGH",
-        help="keep every variable between two numbers (inf and -inf for none), or a .npy, .txt or .csv file "
-        "with a row LOW HIGH for each variable",
-    )  # fmt: skip
-    add("--restarts", metavar="HOW", default="0",
-        help="start again after convergence: a number, ipop, bipop, or bipop:5 (default: 0)")  # fmt: skip
-
-    safety = parser.add_argument_group("how to evaluate")
-    add = safety.add_argument
-    add("--workers", metavar="N", type=int, default=1, help="evaluate in N processes; -1: one a core")
+    add = parser.add_argument_group("where to evaluate").add_argument
     add(
         "--cluster", metavar="ADDRESS",
         help="evaluate on a cluster: dask://HOST:PORT, ray://HOST:PORT, ray://auto, or mpi under mpiexec",
@@ -105,31 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--replicate", action="store_true",
         help="have the cluster's workers make their candidates themselves, so that only values travel",
     )  # fmt: skip
-    add("--timeout", metavar="SECONDS", type=arguments.positive, help="give up evaluations that take longer")
-    add("--quorum", metavar="SHARE", type=arguments.positive, default=1.0,
-        help="close a generation when this share has returned, such as 0.85 (default: 1)")  # fmt: skip
-    add("--on-error", choices=("worst", "raise", "resample"), default="worst",
-        help="a failed evaluation ranks last, ends the run, or is drawn anew (default: worst)")  # fmt: skip
-    add("--checkpoint", metavar="FILE",
-        help="save the run in this .npz file now and then, and go on from it if it is there")  # fmt: skip
-    add("--log", metavar="FILE", help="write records as JSON lines, for lmma plot")
 
-    stop = parser.add_argument_group("when to stop")
-    add = stop.add_argument
-    add(
-        "--target", metavar="VALUE", type=arguments.number_or_none, default=argparse.SUPPRESS, dest="goal",
-        help=f"stop at a value as low as this (default: {DEFAULT_TARGET:g} for a built-in problem; none)",
-    )  # fmt: skip
-    add("--max-evaluations", metavar="N", type=arguments.count, help="budget of evaluations, such as 1e6")
-    add("--max-generations", metavar="N", type=arguments.count, help="budget of generations")
-    add("--max-time", metavar="SECONDS", type=arguments.positive, help="budget of time")
-    add("--tolx", metavar="EPS", type=arguments.not_negative, default=1e-11,
-        help="stop when steps in x are smaller; 0 never (default: 1e-11)")  # fmt: skip
-    add("--tolfun", metavar="EPS", type=arguments.not_negative, default=1e-11,
-        help="stop when values vary by less; 0 never (default: 1e-11)")  # fmt: skip
-
-    output = parser.add_argument_group("what to show")
-    add = output.add_argument
+    add = parser.add_argument_group("what to show").add_argument
     add("--json", action="store_true", help="print the result as JSON, and nothing else, on standard output")
     add("--plot", metavar="FILE", help="draw best value and step size into a .png, .svg or .pdf file")
     add("--save-x", metavar="FILE", help="write the best x to a .npy, .txt or .csv file")
@@ -138,76 +92,66 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Minimise, print what came out, and return the exit status."""
-    target = find_target(args.target, args.command, args.vectorized)
+    target = find_target(args.target, args.command, getattr(args, "vectorized", False))
     plot, save_x = _output_files(args)
     with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
-        outcome, recorder = _search(args, target)
-
-    from lmma.cli import summary
-
+        summary = _search(args, target)
     if save_x is not None:
-        arguments.write_vector(save_x, outcome.result.x)
+        arguments.write_vector(save_x, summary.result.x)
     if plot is not None:
-        _plot(plot, recorder, outcome.title, outcome.goal)
-    print(summary.as_json(outcome) if args.json else summary.as_text(outcome, plot, save_x))
-    return outcome.status
+        _plot(plot, summary)
+    print(summary.as_json() if args.json else summary.as_text(plot, save_x))
+    return summary.status
 
 
-def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder]:
-    """Run the search with all that watches it; return what came out and the record of it."""
+def _search(args: argparse.Namespace, target: Target) -> Summary:
+    """Run the search, interrupted where nothing is lost; return what came out."""
+    from lmma.cli.options import respelled
     from lmma.cli.signals import Interrupts
-    from lmma.cli.summary import Outcome, in_options
-    from lmma.cli.watch import FittedLine
-    from lmma.run.checkpoint import Checkpoint, CheckpointError
-    from lmma.run.observers import JsonLog, Recorder
-    from lmma.run.result import conduct, resume
-    from lmma.run.setup import prepare
+    from lmma.cli.summary import Summary
+    from lmma.run.checkpoint import CheckpointError
 
-    goal = getattr(args, "goal", None if target.problem is None else DEFAULT_TARGET)
-    log = None
+    interrupts = Interrupts()
     try:
-        saved = None if args.checkpoint is None else Checkpoint(args.checkpoint)
-        seed = _seed(args, saved)
-        x0 = _start(args, target, seed)
-        bounds = None if args.bounds is None else arguments.bounds(args.bounds, len(x0))
-        if bounds is not None and args.x0 is None:
-            x0 = x0.clip(*bounds)
-        session = prepare(
-            target.function, x0, _sigma0(args, target),
-            method=args.method if saved is None else saved.continued(args.method), bounds=bounds,
-            popsize=args.popsize, rng=seed, maxfevals=args.max_evaluations, maxiter=args.max_generations,
-            maxtime=args.max_time, ftarget=goal, tolx=args.tolx, tolfun=args.tolfun,
-            vectorized=target.vectorized, dtype=args.dtype,
-            restarts=int(args.restarts) if args.restarts.isdigit() else args.restarts,
-            workers=_workers(args, target), timeout=args.timeout, quorum=args.quorum,
-            on_error=args.on_error, options=dict(args.constants),
-        )  # fmt: skip
-        session.recorder = recorder = Recorder()
-        resumed = False
-        if saved is not None:
-            saved.extra = {"words": args.words, "directory": os.getcwd(), "seed": seed}
-            resumed = resume(session, saved, any_key=False)
-        if args.log is not None:
-            log = JsonLog(args.log, after=session.tally.evaluations if resumed else None)
+        search, seed = _prepared(args, target, interrupts)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     except (ValueError, TypeError, MemoryError, OSError) as error:
-        raise UsageError(in_options(str(error))) from None
-
-    interrupts = Interrupts()
-    session.guard = interrupts.guard
+        raise UsageError(respelled(error)) from None
+    search.guard = interrupts.guard
     begin = time.perf_counter()
     try:
         with interrupts:
-            result = conduct(
-                session, saved=saved, log=log, observers=[interrupts], catch_interrupt=True,
-                line=None if args.quiet else FittedLine(args.max_evaluations),
-            )  # fmt: skip
+            result = search.execute(catch_interrupt=True)
     except TypeError as error:  # an objective that returns no number is a mistake, not a failure
-        raise UsageError(f"{target.name}: {in_options(str(error))}") from None
-    seconds = time.perf_counter() - begin
-    first = session.strategy
-    return Outcome(target.name, result, seed, first.popsize, first.sigma0, goal, seconds), recorder
+        raise UsageError(f"{target.name}: {respelled(error)}") from None
+    return Summary(target.name, search, result, seed, time.perf_counter() - begin)
+
+
+def _prepared(args: argparse.Namespace, target: Target, interrupts: Interrupts) -> tuple[Run, int]:
+    """Return the run the arguments ask for, and its seed."""
+    from lmma.cli.options import given_options
+    from lmma.run.checkpoint import Checkpoint
+    from lmma.run.options import RunOptions
+    from lmma.run.run import Run
+
+    path = getattr(args, "checkpoint", None)
+    saved = None if path is None else Checkpoint(path)
+    seed = _seed(args, saved)
+    if saved is not None:
+        saved.extra = {"words": args.words, "directory": os.getcwd(), "seed": seed}
+    x0 = _start(args, target, seed)
+    given = given_options(args, len(x0))
+    if "bounds" in given and args.x0 is None:
+        x0 = x0.clip(*given["bounds"])
+    if target.problem is not None:
+        given.setdefault("ftarget", DEFAULT_TARGET)
+    given |= {
+        "rng": seed, "checkpoint": saved, "history": True, "progress": not args.quiet,
+        "vectorized": target.vectorized, "workers": _workers(args, target),
+    }  # fmt: skip
+    search = Run(target.function, x0, _sigma0(args, target), RunOptions(**given), observers=[interrupts])
+    return search, seed
 
 
 def _workers(args: argparse.Namespace, target: Target) -> Any:
@@ -215,8 +159,8 @@ def _workers(args: argparse.Namespace, target: Target) -> Any:
     if args.cluster is None:
         if args.replicate:
             raise UsageError("--replicate is about a cluster's workers: name the cluster with --cluster")
-        return args.workers
-    if args.workers != 1:
+        return getattr(args, "workers", 1)
+    if getattr(args, "workers", 1) != 1:
         raise UsageError("give --workers or --cluster, not both: a cluster knows how many workers it has")
     from lmma.evaluation.cluster.address import WAYS, is_address
 
@@ -234,8 +178,8 @@ def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
     """Return the seed: as told, that of the checkpoint, or drawn, small enough to be typed in again."""
     import numpy as np
 
-    if args.seed is not None:
-        return int(args.seed)
+    if hasattr(args, "rng"):
+        return int(args.rng)
     if saved is not None and saved.file.exists():
         from lmma.run.checkpoint import read
 
@@ -248,7 +192,7 @@ def _sigma0(args: argparse.Namespace, target: Target) -> Any:
     if args.sigma0 is not None:
         sigma0 = arguments.vector(args.sigma0, None, "--sigma0")
         return float(sigma0[0]) if sigma0.size == 1 else sigma0
-    return target.problem.sigma0 if target.problem is not None and args.bounds is None else None
+    return target.problem.sigma0 if target.problem is not None and not hasattr(args, "bounds") else None
 
 
 def _start(args: argparse.Namespace, target: Target, seed: int) -> Vector:
@@ -293,8 +237,9 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     return plot, save_x
 
 
-def _plot(path: Path, recorder: Recorder, title: str, goal: float | None) -> None:
+def _plot(path: Path, summary: Summary) -> None:
     from lmma.output.plotting.convergence import convergence
     from lmma.output.plotting.style import save
 
-    save(convergence(recorder.columns(), target=goal, title=title), path)
+    columns, target = summary.result.history, summary.run.options.ftarget
+    save(convergence(columns, target=target, title=summary.title), path)

@@ -21,6 +21,7 @@ __all__ = [
     "lm_gram",
     "lm_sample",
     "lm_update",
+    "name",
     "normals",
     "recombine",
     "rescale",
@@ -60,3 +61,8 @@ except ImportError:
         rescale,
         squares,
     )
+
+
+def name() -> str:
+    """Return which kernels are in use, without the number of threads: others may differ in the last bit."""
+    return backend().partition(",")[0]

@@ -1,41 +1,34 @@
-"""Checkpoints: arrays and a JSON header in one file that is written whole or not at all.
+"""Checkpoints: when a run is saved, what is saved, how it is checked and continued.
 
-The file is an ordinary ``.npz`` archive, stored without compression and without pickle. Its comment, the
-last 64 bytes, is the SHA-256 of all bytes before, so any damage is noticed before anything is read. Nothing
-in it is ever executed: a file from a stranger can at worst be a wrong start.
+The bytes of the file are in ``checkpoint_file.py``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
-import io
-import json
 import os
-import shutil
 import time
 import warnings
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lmma import __version__
+from lmma import kernels
+from lmma.evaluation import Failure
+from lmma.run.checkpoint_file import Arrays, CheckpointError, Header, header_of, previous, read, write
+from lmma.run.counters import Counters, SingleRun
+from lmma.run.restarts import Plan
 
-FORMAT = "lmma checkpoint"
-VERSION = 1  # of the format; raised whenever an older reader would misread it
-DIGEST = 64  # bytes: SHA-256 in hexadecimal
-HEADER = "header"
+if TYPE_CHECKING:
+    from lmma.run.run import Run
 
-Arrays = dict[str, npt.NDArray[Any]]
-
-
-class CheckpointError(ValueError):
-    """A checkpoint cannot be used; the message says why, and what to do."""
+__all__ = ["Checkpoint", "CheckpointError", "previous", "read", "write"]
 
 
 @dataclass
@@ -70,203 +63,185 @@ class Checkpoint:
         self.warnings: list[str] = []
         self._due = time.monotonic() + self.every
 
-    def continued(self, method: str) -> str:
+    def continued(self, method: Any) -> Any:
         """Return ``method``, for ``"auto"`` that of the run saved here: more budget must not change it."""
         if method != "auto" or not self.file.exists():
             return method
         try:
-            with zipfile.ZipFile(self.file) as archive:
-                header = json.loads(_array(archive, HEADER, self.file.stat().st_size).tobytes())
-            return str(header["identity"]["method"])
+            return str(header_of(self.file)["identity"]["method"])
         except (OSError, zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError):
             return method  # whoever reads the file in earnest refuses it and says why
 
-    def save_if_due(self, gather: Callable[[], tuple[dict[str, Any], Arrays]]) -> None:
-        """Write what ``gather()`` returns if the last checkpoint is old enough."""
+    def save_if_due(self, run: Run) -> None:
+        """Write ``run`` if the last checkpoint is old enough."""
         if time.monotonic() >= self._due:
-            self.save(gather)
+            self.save(run)
 
-    def save(self, gather: Callable[[], tuple[dict[str, Any], Arrays]]) -> None:
-        """Write what ``gather()`` returns; a run goes on if that fails, and says so once."""
+    def save(self, run: Run) -> None:
+        """Write ``run``, which goes on if that fails, and says so once."""
         began = time.monotonic()
-        header, arrays = gather()
+        header, arrays = state_of(run)
         try:
             write(self.file, header | {"extra": self.extra}, arrays)
         except OSError as error:
             if not self.warnings:
                 words = f"checkpoint {self.file} could not be written, the run goes on without: {error}"
                 self.warnings.append(words)
-                with contextlib.suppress(
-                    RuntimeWarning
-                ):  # a warning turned into an error must not end the run
+                # a warning turned into an error must not end the run
+                with contextlib.suppress(RuntimeWarning):
                     warnings.warn(words, RuntimeWarning, stacklevel=2)
         took = time.monotonic() - began
         self._due = time.monotonic() + max(self.every, 20 * took)
 
-
-def previous(path: str | os.PathLike[str]) -> Path:
-    """Return the name under which the checkpoint before the last is kept."""
-    return Path(f"{os.fspath(path)}.prev")
-
-
-def write(path: Path, header: dict[str, Any], arrays: Arrays) -> None:
-    """Put a checkpoint at ``path`` such that at every moment a whole one is there.
-
-    It is written under another name, forced to the disk and then renamed; what was at ``path`` is kept.
-    """
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with open(temporary, "w+b") as file:
-            _encode(file, header, arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        _keep_previous(path)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    _sync_folder(path.absolute().parent)
+    def restore(self, run: Run) -> bool:
+        """Put ``run`` where its checkpoint left off; return False if there is none to go on from."""
+        if not self.file.exists():
+            return False
+        try:
+            continue_from(run, *read(self.file))
+        except CheckpointError as error:
+            if str(self.file) in str(error):
+                raise
+            raise CheckpointError(f"checkpoint {self.file} is refused: {error}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"checkpoint {self.file} is refused: {error!r}") from None
+        return True
 
 
-def pack(header: dict[str, Any], arrays: Arrays) -> bytes:
-    """Return a checkpoint as bytes, to be sent rather than kept."""
-    file = io.BytesIO()
-    _encode(file, header, arrays)
-    return file.getvalue()
+# What is saved and how it is continued
+
+COUNTS = ("evaluations", "generation", "failures", "late", "failing", "best_fun", "seconds")
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
-    """Return the header and the arrays of :func:`pack`, or refuse them as :func:`read` does."""
-    return _decode(Path("(sent)"), io.BytesIO(data))
-
-
-def _encode(file: BinaryIO, header: dict[str, Any], arrays: Arrays) -> None:
-    about = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
-    header = {"format": FORMAT, "version": VERSION, "lmma": __version__, **header, "arrays": about}
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in {HEADER: text, **arrays}.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(
-                    member, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False
-                )
-        archive.comment = b"0" * DIGEST
-    size = file.tell()
-    file.seek(size - DIGEST)
-    digest = _digest(file, size)
-    file.seek(size - DIGEST)
-    file.write(digest)
-
-
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
-    """Return the header and the arrays of a checkpoint, or refuse the file with the reason.
-
-    Raises
-    ------
-    CheckpointError
-        If the file is damaged, is none of ours, or is of another version.
-    """
-    path = Path(path)
-    try:
-        with open(path, "rb") as file:
-            return _decode(path, file)
-    except FileNotFoundError:
-        raise CheckpointError(f"there is no checkpoint {path}") from None
-    except OSError as error:
-        raise CheckpointError(f"checkpoint {path} cannot be read: {error}") from None
-
-
-def _decode(path: Path, file: BinaryIO) -> tuple[dict[str, Any], Arrays]:
-    size = file.seek(0, os.SEEK_END)
-    if size <= DIGEST:
-        raise _refused(path, f"it is cut short ({size} bytes)")
-    digest = _digest(file, size)
-    if file.read(DIGEST) != digest:
-        raise _refused(path, "its contents do not match its checksum: damaged, cut short or altered")
-    try:
-        return _unpack(path, file, size)
-    except (zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, MemoryError) as error:
-        if isinstance(error, CheckpointError):
-            raise
-        raise _refused(path, f"it is no checkpoint of lmma ({error})") from None
-
-
-def _unpack(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], Arrays]:
-    with zipfile.ZipFile(file) as archive:
-        header = json.loads(_array(archive, HEADER, size).tobytes())
-        if header.get("format") != FORMAT:
-            raise _refused(path, "it is no checkpoint of lmma")
-        if header.get("version") != VERSION:
-            raise _refused(path, f"its format is version {header.get('version')}, this lmma reads {VERSION}")
-        if header.get("lmma") != __version__:
-            raise _refused(
-                path,
-                f"lmma {header.get('lmma')} wrote it, this is {__version__}, and a resumed run is to equal "
-                "the unbroken one to the last bit: finish it with that version",
-            )
-        arrays = {name: _array(archive, name, size) for name in header["arrays"]}
-    for name, (dtype, shape) in header["arrays"].items():
-        if arrays[name].dtype.str != dtype or list(arrays[name].shape) != shape:
-            raise _refused(path, f"its array {name!r} is not what its header says")
+def state_of(run: Run) -> tuple[Header, Arrays]:
+    """Return a run as a header for JSON and named arrays."""
+    counters, evaluate = run.counters, run.evaluate
+    arrays: Arrays = {}
+    for prefix, part in _parts(run).items():
+        arrays |= {f"{prefix}{name}": np.asarray(value) for name, value in part.get_state().items()}
+    if counters.best_x is not None:
+        arrays["best_x"] = counters.best_x
+    header = {
+        "identity": identity(run),
+        "kernels": kernels.name(),
+        "key": [str(word) for word in run.key],  # 64 bits: more than a number of JSON can hold
+        "plan": asdict(run.plan),
+        "counters": {name: getattr(counters, name) for name in COUNTS},
+        "finished": [asdict(single) for single in counters.finished],
+        "failures": dict(evaluate.failures),
+        "errors": [asdict(error) for error in evaluate.errors],
+        "dropped": evaluate.dropped,
+        "deaths": evaluate.deaths,
+    }
     return header, arrays
 
 
-def _array(archive: zipfile.ZipFile, name: str, size: int) -> npt.NDArray[Any]:
-    """Return one array, without trusting its declared size to be what memory can hold."""
-    info = archive.getinfo(f"{name}.npy")
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
-        raise ValueError(f"array {name!r} is compressed or larger than the file")
-    stream = io.BytesIO(archive.read(info))
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError(f"array {name!r} has an unknown layout")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    data = stream.read()
-    if dtype.hasobject or dtype.kind not in "biufc" or fortran:
-        raise ValueError(f"array {name!r} holds no plain numbers")
-    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+def continue_from(run: Run, header: Header, arrays: Arrays) -> None:
+    """Put ``run`` where the state of :func:`state_of` was taken, unless that is of another run.
+
+    Without a seed of its own, a run takes that of the state.
+    """
+    key = (int(header["key"][0]), int(header["key"][1]))
+    unlike = differences(header["identity"], identity(run))
+    if run.options.rng is not None and key != run.key:
+        unlike.append("rng (the seed) differs")
+    if unlike:
+        raise CheckpointError(
+            f"it is of another run: {'; '.join(unlike)}. Remove the file to start anew, or name another"
+        )
+    if header["kernels"] != kernels.name():
+        run.warnings.append(
+            f"the checkpoint was written with {header['kernels']} kernels and goes on with "
+            f"{kernels.name()}: the last bits of numbers may differ from an unbroken run"
+        )
+    run.key = key
+    run.counters = Counters(
+        **header["counters"],
+        best_x=arrays.get("best_x"),
+        finished=[SingleRun(**single) for single in header["finished"]],
+    )
+    if header["plan"]["number"] != 0:
+        run.begin(Plan(**header["plan"]))
+    for prefix, part in _parts(run).items():
+        state = {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}
+        if state or prefix == "strategy.":
+            part.set_state(state)
+    evaluate = run.evaluate
+    evaluate.failures = Counter(header["failures"])
+    evaluate.errors = [Failure(**error) for error in header["errors"]]
+    evaluate.dropped, evaluate.deaths = header["dropped"], header["deaths"]
 
 
-def _digest(file: BinaryIO, size: int) -> bytes:
-    """Return the checksum of all but the last bytes; the file stands after what it covers."""
-    file.seek(0)
+def _parts(run: Run) -> dict[str, Any]:
+    """Return the parts of a run that carry state of their own, by the prefix of their arrays' names."""
+    parts: dict[str, Any] = {"strategy.": run.strategy}
+    parts |= {f"rule.{type(rule).__name__}.": rule for rule in run.rules if rule.STATE}
+    if run.recorder is not None:
+        parts["history."] = run.recorder
+    return parts
+
+
+# What tells one run from another
+
+
+def identity(run: Run) -> dict[str, Any]:
+    """Return what must be the same for a checkpoint to be continued."""
+    strategy, start = run.strategy, run.setup
+    box = start.box
+    return {
+        "fun": name_of(run.fun),
+        "method": strategy.name,
+        "n": strategy.n,
+        "popsize": run.counters.finished[0].popsize if run.counters.finished else strategy.popsize,
+        "dtype": strategy.dtype.name,
+        "options": repr(sorted(run.options.constants.items())),
+        "boundary": None if box is None else box.name,
+        "bounds (digest)": None if box is None else digest_of(box.lower, box.upper),
+        "x0 or sigma0 (digest)": digest_of(start.x0, start.sigma0),
+    }
+
+
+def digest_of(*arrays: Any) -> str:
+    """Return a short text that is different for different arrays of numbers."""
     state = hashlib.sha256()
-    left = size - DIGEST
-    while left > 0:
-        chunk = file.read(min(left, 1 << 20))
-        if not chunk:
-            raise OSError("the file ends early")
-        state.update(chunk)
-        left -= len(chunk)
-    return state.hexdigest().encode()
+    for array in arrays:
+        values = np.asarray(np.nan if array is None else array, dtype=np.float64)
+        state.update(f"{values.shape}".encode())
+        state.update(np.ascontiguousarray(values).tobytes())
+    return state.hexdigest()[:16]
 
 
-def _keep_previous(path: Path) -> None:
-    """Give the checkpoint at ``path`` a second name, so that the new one can take its first."""
-    if not path.exists():
-        return
-    beside = path.with_name(f".{path.name}.prev.tmp")
-    with contextlib.suppress(FileNotFoundError):
-        beside.unlink()
-    try:
-        os.link(path, beside)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(path, beside)
-    os.replace(beside, previous(path))
+def name_of(fun: Any) -> str:
+    """Return what an objective is called, as far as one can tell; the module does not count.
+
+    A script is ``__main__`` when it is run and has its own name when it is imported. Lambdas are told apart
+    by their code.
+    """
+    if isinstance(fun, functools.partial):
+        return f"partial({name_of(fun.func)})"
+    inner = getattr(fun, "__self__", None)
+    if inner is not None and not hasattr(inner, "__path__") and hasattr(fun, "__func__"):
+        return f"{type(inner).__qualname__}.{fun.__name__}"
+    name = getattr(fun, "__qualname__", None)
+    if name is None:
+        label = getattr(fun, "name", "")
+        return f"{type(fun).__qualname__} {label}".strip()
+    code = getattr(fun, "__code__", None)
+    if code is not None and "<lambda>" in name:
+        constants = [c for c in code.co_consts if isinstance(c, int | float | str | bool | None)]
+        text = repr((code.co_names, constants, code.co_code))
+        return f"{name} {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return str(name)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Force the renaming itself to the disk."""
-    with contextlib.suppress(OSError):  # some systems do not open folders
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _refused(path: Path, reason: str) -> CheckpointError:
-    hint = ""
-    if previous(path).exists():
-        hint = f"; the one before is {previous(path)}, copy it to {path} to go on from there"
-    return CheckpointError(f"checkpoint {path} is refused: {reason}{hint}")
+def differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+    """Return in words how two fingerprints differ."""
+    words = []
+    for label in here:
+        old, new = there.get(label), here[label]
+        if old != new:
+            if label.endswith("(digest)"):
+                words.append(f"{label.removesuffix(' (digest)')} differs")
+            else:
+                words.append(f"{label} is {old!r} there and {new!r} here")
+    return words

@@ -12,8 +12,8 @@ Array = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True)
-class Leg:
-    """One strategy's part of a run: from its start to the rule that ended it."""
+class SingleRun:
+    """One strategy's part of a run with restarts: from its start to the rule that ended it."""
 
     popsize: int
     evaluations: int
@@ -23,8 +23,8 @@ class Leg:
 
 
 @dataclass
-class Tally:
-    """Counts and the best evaluation, as candidates and values pass by."""
+class Counters:
+    """Count evaluations, generations and failures over all restarts, and keep the best evaluation."""
 
     evaluations: int = 0
     generation: int = 0
@@ -33,9 +33,9 @@ class Tally:
     failing: int = 0  # generations in a row in which nothing succeeded
     best_fun: float = math.inf
     best_x: Array | None = None
-    seconds: float = 0.0  # before this process took over
-    legs: list[Leg] = field(default_factory=list)  # those that have ended
-    whole: bool = True  # False in the middle of an update, when nothing may be saved
+    seconds: float = 0.0  # spent so far, also by earlier processes
+    finished: list[SingleRun] = field(default_factory=list)  # the runs between restarts that have ended
+    consistent: bool = True  # False in the middle of an update, when nothing may be saved
 
     def take(
         self, candidates: Array, values: npt.NDArray[np.float64], late: npt.NDArray[np.bool_] | None

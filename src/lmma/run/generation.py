@@ -1,155 +1,99 @@
-"""The loop every run goes through: ask, repair, evaluate, tell, observe, stop."""
+"""Generation after generation: ask, evaluate, tell, count, observe, and ask the rules whether to stop."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmma.evaluation import Evaluator
 from lmma.evaluation.base import Array, Values
-from lmma.run.counters import Tally
-from lmma.run.observers import Observer, Progress
-from lmma.run.rules import Rule
-from lmma.run.stopping import Limits, Stop
-from lmma.strategies import Strategy
-from lmma.strategies.es import ES
-from lmma.strategies.parts.bounds import Box
+from lmma.run.stopping import Situation, Stop
 
-Guard = Callable[[Evaluator, Array], Values]
+if TYPE_CHECKING:
+    from lmma.run.observers import Observer
+    from lmma.run.run import Run
 
 ATTEMPTS = 10  # how often a failed candidate is drawn anew under on_error="resample"
 
 
-def run(
-    strategy: Strategy,
-    evaluate: Evaluator,
-    limits: Limits,
-    observers: Iterable[Observer] = (),
-    *,
-    box: Box | None = None,
-    rules: Sequence[Rule] = (),
-    tally: Tally | None = None,
-    guard: Guard | None = None,
-    catch_interrupt: bool = False,
-) -> Stop:
-    """Run ``strategy`` until a rule says why to stop; return that reason.
+def run_until_stopped(run: Run, observers: Sequence[Observer], *, catch_interrupt: bool = False) -> Stop:
+    """Let the present strategy of ``run`` search until a rule says why to stop; return that reason.
 
-    An observer that raises ``StopIteration`` ends the run. With ``catch_interrupt`` so does Ctrl-C;
-    otherwise it is raised, and the strategy holds the best so far. ``tally`` counts over several calls;
-    ``guard(evaluate, candidates)`` is called in place of ``evaluate(candidates)``.
+    An observer that raises ``StopIteration`` ends the search. With ``catch_interrupt`` so does Ctrl-C;
+    otherwise it is raised, and the run holds the best so far.
     """
-    observers = tuple(observers)
-    tally = Tally() if tally is None else tally
-    start = time.perf_counter() - tally.seconds
+    counters = run.counters
+    start = time.perf_counter() - counters.seconds
     try:
         while True:  # [A1:3]
-            stop = _reason(strategy, limits, rules, tally, time.perf_counter() - start)  # [A1:21]
+            stop = _reason_to_stop(run, time.perf_counter() - start)  # [A1:21]
             if stop is not None:
                 return stop
-            _generation(strategy, evaluate, limits, box, rules, tally, guard or _unguarded)
-            tally.seconds = time.perf_counter() - start
-            progress = snapshot(strategy, tally)
-            for observe in observers:
-                observe(progress)
+            one_generation(run)
+            counters.seconds = time.perf_counter() - start
+            if observers:
+                progress = run.progress()
+                for observe in observers:
+                    observe(progress)
     except StopIteration:
         return Stop("callback")
     except np.linalg.LinAlgError:  # a matrix that cannot be decomposed any more
-        tally.whole = True
-        return Stop("numerical", strategy.sigma)
+        counters.consistent = True
+        return Stop("numerical", None, run.strategy.sigma)
     except KeyboardInterrupt:
         if not catch_interrupt:
             raise
         return Stop("interrupted")
 
 
-def _generation(
-    strategy: Strategy,
-    evaluate: Evaluator,
-    limits: Limits,
-    box: Box | None,
-    rules: Sequence[Rule],
-    tally: Tally,
-    guard: Guard,
-) -> None:
+def _reason_to_stop(run: Run, seconds: float) -> Stop | None:
+    """Return why to stop before the next generation, or None."""
+    now = Situation(run.strategy, run.counters, seconds)
+    for rule in run.rules:
+        stop = rule.check(now)
+        if stop is not None:
+            return stop
+    return None
+
+
+def one_generation(run: Run) -> None:
     """Take one generation from candidates to what is learned from them."""
+    strategy, evaluate, counters = run.strategy, run.evaluate, run.counters
     again = evaluate.on_error == "resample"
     # Candidates drawn again are evaluated from a buffer of their own, which must not be this one.
     out = None if again else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
-    evaluate.attend(strategy, box)
+    evaluate.attend(strategy)
     candidates = strategy.ask(out)
-    if box is not None:
-        box.repair(candidates)
-    values = guard(evaluate, candidates)
+    values = run.guard(evaluate, candidates)
     late = evaluate.late
-    tally.whole = False
-    tally.take(candidates, values, late)
+    counters.consistent = False
+    counters.take(candidates, values, late)
     if again and late is None:
-        values = _drawn_again(strategy, evaluate, limits, box, candidates, values, tally, guard)
-    tally.failing = tally.failing + 1 if np.isnan(values).all() else 0
+        values = _with_failed_drawn_anew(run, candidates, values)
+    counters.failing = counters.failing + 1 if np.isnan(values).all() else 0
     evaluate.told(values)
-    strategy.tell(values if box is None else box.penalised(values))
-    for rule in rules:
+    strategy.tell(values)
+    for rule in run.rules:
         rule.watch(values)
-    tally.generation += 1
-    tally.whole = True
+    counters.generation += 1
+    counters.consistent = True
 
 
-def _drawn_again(
-    strategy: Strategy,
-    evaluate: Evaluator,
-    limits: Limits,
-    box: Box | None,
-    candidates: Array,
-    values: Values,
-    tally: Tally,
-    guard: Guard,
-) -> Values:
+def _with_failed_drawn_anew(run: Run, candidates: Array, values: Values) -> Values:
     """Return values in which failed candidates have been replaced by new ones, as far as that succeeds."""
-    assert isinstance(strategy, ES)
+    counters, budget = run.counters, run.options.maxfevals
     for attempt in range(1, ATTEMPTS + 1):
         failed = np.flatnonzero(np.isnan(values))
-        if limits.maxfevals is not None:
-            failed = failed[: max(0, limits.maxfevals - tally.evaluations)]
+        if budget is not None:
+            failed = failed[: max(0, budget - counters.evaluations)]
         if len(failed) == 0:
             break
-        strategy.resample(failed, attempt)
-        evaluate.redrawn(failed, attempt)
-        if box is not None:
-            box.repair(candidates, failed)
+        run.strategy.resample(failed, attempt)
+        run.evaluate.redrawn(failed, attempt)
         fresh = candidates[failed]
         values = values.copy()
-        values[failed] = guard(evaluate, fresh)
-        tally.take(fresh, values[failed], evaluate.late)
+        values[failed] = run.guard(run.evaluate, fresh)
+        counters.take(fresh, values[failed], run.evaluate.late)
     return values
-
-
-def _reason(
-    strategy: Strategy, limits: Limits, rules: Sequence[Rule], tally: Tally, seconds: float
-) -> Stop | None:
-    """Return why to stop before the next generation, or None."""
-    stop = limits.check(strategy, seconds, tally)
-    for rule in rules:
-        stop = stop or rule.check()
-    return stop
-
-
-def _unguarded(evaluate: Evaluator, candidates: Array) -> Values:
-    return evaluate(candidates)
-
-
-def snapshot(strategy: Strategy, tally: Tally) -> Progress:
-    """Return the run as observers see it."""
-    return Progress(
-        tally.evaluations,
-        tally.generation,
-        tally.best_fun,
-        strategy.sigma,
-        tally.failures,
-        tally.seconds,
-        step=strategy._spread_x,
-        popsize=strategy.popsize,
-        restarts=len(tally.legs),
-        late=tally.late,
-    )

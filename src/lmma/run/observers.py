@@ -1,17 +1,21 @@
-"""Watching a run: what observers are shown, a thinned record, and a line of progress."""
+"""Watching a run: what observers are shown, a thinned record, a log, a line of progress, a callback."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from lmma.run.run import Run
 
 Observer = Callable[["Progress"], None]
 
@@ -178,9 +182,19 @@ class ProgressLine:
                 self.stream.flush()
 
     def _show(self, progress: Progress) -> None:
-        text = self.line(progress)
+        text = self.line(progress)[: self._width()]
         self.stream.write(f"\r\x1b[K{text}" if self.live else f"{text}\n")
         self.stream.flush()
+
+    def _width(self) -> int | None:
+        """Return how much of a line fits on the terminal: a wrapped one cannot be renewed in place."""
+        if not self.live:
+            return None
+        try:
+            columns = os.get_terminal_size(self.stream.fileno()).columns
+        except (OSError, ValueError):  # a stream that merely says it is a terminal
+            return None
+        return columns - 1 if columns > 0 else None  # a terminal of unknown size has 0 columns
 
     def line(self, progress: Progress) -> str:
         """Return the run in one line."""
@@ -200,3 +214,24 @@ class ProgressLine:
         if progress.failures:
             parts.append(f"{progress.failures:,} failed")
         return "  ".join(parts)
+
+
+def calls_back(callback: Callable[..., Any], run: Run) -> Observer:
+    """Return an observer that calls ``callback`` as SciPy would."""
+    from lmma.run.result import intermediate_result
+
+    try:
+        wants_result = list(inspect.signature(callback).parameters) == ["intermediate_result"]
+    except (TypeError, ValueError):  # a builtin without a signature
+        wants_result = False
+
+    def observe(progress: Progress) -> None:
+        if wants_result:
+            answer = callback(intermediate_result=intermediate_result(run))
+        else:
+            best = run.counters.best_x
+            answer = callback(run.strategy.mean.copy() if best is None else best.copy())
+        if answer is True:
+            raise StopIteration
+
+    return observe

@@ -1,7 +1,8 @@
 """Restarts with growing populations: IPOP and BIPOP, over any strategy.
 
-A run is a sequence of legs, each with a strategy of its own. What the next leg looks like is a pure function
-of the legs so far and of the run's key: nothing else has to be remembered, and a seed determines everything.
+A run with restarts is a sequence of single runs, each with a strategy of its own. What the next one looks
+like is a pure function of those so far and of the run's key: nothing else has to be remembered, and a seed
+determines everything. Which endings allow a restart is said beside each of them, in ``stopping.py``.
 """
 
 from __future__ import annotations
@@ -15,19 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.kernels import Key
-from lmma.run.counters import Leg
+from lmma.run.counters import SingleRun
 
 Array = npt.NDArray[np.floating]
-
-# Rules that end a leg but not the run; budgets, targets and wishes to stop end the run.
-RESTART_AFTER = frozenset({"tolx", "tolfun", "stagnation", "flat", "diverged", "numerical", "allowance"})
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How the next leg starts."""
+    """How the next strategy starts."""
 
-    number: int  # 0 for the first leg
+    number: int  # 0 for the first, then that of the restart
     popsize: int
     sigma_factor: float = 1.0
     allowance: int | None = None  # evaluations of its own
@@ -41,7 +39,7 @@ class Schedule(ABC):
     Parameters
     ----------
     restarts : int
-        How many legs may follow the first; for BIPOP, how many with a large population.
+        How many restarts there may be; for BIPOP, how many with a large population.
     factor : float
         By how much the population grows.
     """
@@ -57,8 +55,8 @@ class Schedule(ABC):
             raise ValueError(f"factor must be at least 1: populations grow; got {self.factor!r}")
 
     @abstractmethod
-    def next(self, legs: Sequence[Leg], key: Key) -> Plan | None:
-        """Return how to go on after ``legs``, or None if there is to be no further leg."""
+    def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
+        """Return how to go on after ``runs``, or None if there is to be no further restart."""
 
 
 @final
@@ -68,12 +66,12 @@ class IPOP(Schedule):
 
     name = "ipop"
 
-    def next(self, legs: Sequence[Leg], key: Key) -> Plan | None:
+    def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
         """Return how to go on."""
-        done = len(legs)
+        done = len(runs)
         if done > self.restarts:
             return None
-        return Plan(done, round(legs[0].popsize * self.factor**done))
+        return Plan(done, round(runs[0].popsize * self.factor**done))
 
 
 @final
@@ -82,23 +80,23 @@ class BIPOP(Schedule):
     """Large populations as IPOP's, and small ones with small steps in between (Hansen 2009).
 
     Whichever of the two has used fewer evaluations goes next. A small population lies between the first
-    leg's and half of the last large one, starts with down to a hundredth of sigma0, and gets half of the
-    evaluations the last large leg used.
+    and half of the last large one, starts with down to a hundredth of sigma0, and gets half of the
+    evaluations the last large one used.
     """
 
     name = "bipop"
 
-    def next(self, legs: Sequence[Leg], key: Key) -> Plan | None:
+    def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
         """Return how to go on."""
-        large = [leg for leg in legs if not leg.small]
-        small = [leg for leg in legs if leg.small]
-        first = legs[0].popsize
-        used = [sum(leg.evaluations for leg in some) for some in (large[1:], small)]
+        large = [run for run in runs if not run.small]
+        small = [run for run in runs if run.small]
+        first = runs[0].popsize
+        used = [sum(run.evaluations for run in some) for some in (large[1:], small)]
         if len(large) > 1 and used[1] < used[0]:
-            u = leg_generator(key, len(legs)).random(2)
+            u = restart_generator(key, len(runs)).random(2)
             ratio = max(1.0, 0.5 * large[-1].popsize / first)
             return Plan(
-                len(legs),
+                len(runs),
                 popsize=int(first * ratio ** (u[0] ** 2)),
                 sigma_factor=float(10.0 ** (-2 * u[1])),
                 allowance=max(first, large[-1].evaluations // 2),
@@ -106,7 +104,7 @@ class BIPOP(Schedule):
             )
         if len(large) > self.restarts:
             return None
-        return Plan(len(legs), round(first * self.factor ** len(large)))
+        return Plan(len(runs), round(first * self.factor ** len(large)))
 
 
 SCHEDULES: dict[str, type[Schedule]] = {cls.name: cls for cls in (IPOP, BIPOP)}
@@ -128,24 +126,24 @@ def schedule(restarts: Any) -> Schedule:
     )
 
 
-def leg_key(key: Key, number: int) -> Key:
-    """Return the key of a leg; the first has the run's own, so that restarts do not change it."""
+def restart_key(key: Key, number: int) -> Key:
+    """Return the key of a restart; number 0 has the run's own, so that restarts do not change it."""
     if number == 0:
         return key
     words = np.random.SeedSequence([*key, number]).generate_state(2, np.uint64)
     return int(words[0]), int(words[1])
 
 
-def leg_generator(key: Key, number: int) -> np.random.Generator:
-    """Return a generator for choices before a leg, apart from the random numbers inside it."""
+def restart_generator(key: Key, number: int) -> np.random.Generator:
+    """Return a generator for choices before a restart, apart from the random numbers after it."""
     return np.random.default_rng(np.random.SeedSequence([*key, number, 1]))
 
 
-def leg_start(x0: Array, spread: Array | float, key: Key, number: int, box: Any) -> Array:
-    """Return where a leg starts: uniformly in a finite box, normally around ``x0`` where there is none."""
+def restart_point(x0: Array, spread: Array | float, key: Key, number: int, box: Any) -> Array:
+    """Return where a restart begins: uniformly in a finite box, normally around ``x0`` without one."""
     if number == 0:
         return x0
-    generator = leg_generator(key, number)
+    generator = restart_generator(key, number)
     generator.random(2)  # BIPOP's
     start = x0 + spread * generator.standard_normal(len(x0))
     if box is not None:

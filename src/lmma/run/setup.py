@@ -1,25 +1,17 @@
-"""From the arguments of ``minimize`` to a session that is ready to run."""
+"""From what a user asks for to the parts of a run, each checked where it is made."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation import evaluator
-from lmma.evaluation.base import OnError
-from lmma.kernels import Key
-from lmma.run.defaults import choose_method, default_sigma0
-from lmma.run.restarts import Schedule
-from lmma.run.restarts import schedule as make_schedule
-from lmma.run.run import Session
-from lmma.run.stopping import Limits
-from lmma.run.warm_start import warm_start
+from lmma.run.options import RunOptions, choose_method, default_sigma0
+from lmma.run.warm_start import Learned, warm_start
 from lmma.strategies import Strategy, strategy_class
-from lmma.strategies.es import ES
 from lmma.strategies.parts.bounds import Box
 from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import checked_x0, nearest
@@ -27,120 +19,83 @@ from lmma.strategies.parts.checks import checked_x0, nearest
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
+Array = npt.NDArray[np.floating]
 
-def prepare(
+
+@dataclass(frozen=True)
+class Setup:
+    """Where a run starts and how it makes its strategies, the first one and those after restarts."""
+
+    cls: type[Strategy]
+    x0: Array
+    sigma0: float | Array
+    box: Box | None  # for starts and step sizes; strategies have their own
+    options: RunOptions
+    learned: Learned | None  # what an earlier run knows
+
+    def first(self) -> Strategy:
+        """Return the strategy a run begins with."""
+        strategy = self.make(self.x0, self.sigma0, self.options.popsize, self.options.rng)
+        budget = self.options.maxfevals
+        if budget is not None and budget < strategy.popsize:
+            raise ValueError(
+                f"maxfevals={budget} is less than one generation of popsize={strategy.popsize}: "
+                "raise maxfevals or lower popsize"
+            )
+        if self.learned is not None:
+            self.learned.teach(strategy)
+        if self.options.inject is not None:
+            strategy.inject(self.options.inject)
+        return strategy
+
+    def make(self, x0: Array, sigma0: float | Array, popsize: int | None, rng: Any) -> Strategy:
+        """Return a strategy that starts at ``x0``."""
+        options = self.options
+        wishes: dict[str, Any] = {"bounds": options.bounds, "threads": options.threads}
+        if options.bounds is not None:
+            wishes["boundary"] = options.boundary
+        # A user's own strategy need not know of what nobody asked for
+        given = {name: value for name, value in wishes.items() if value is not None}
+        return self.cls(
+            x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
+            tolfun=options.tolfun, **given, **options.constants,
+        )  # fmt: skip
+
+
+def setup(
     fun: Callable[..., Any],
     x0: npt.ArrayLike | OptimizeResult,
-    sigma0: float | npt.ArrayLike | None = None,
-    *,
-    args: tuple[Any, ...] = (),
-    method: str = "auto",
-    bounds: Any = None,
-    boundary: str = "smooth",
-    popsize: int | None = None,
-    rng: Any = None,
-    maxfevals: int | None = None,
-    maxiter: int | None = None,
-    maxtime: float | None = None,
-    ftarget: float | None = None,
-    tolx: float = 1e-11,
-    tolfun: float = 1e-11,
-    stagnation: bool = True,
-    restarts: int | str | Schedule = 0,
-    inject: npt.ArrayLike | None = None,
-    vectorized: bool = False,
-    workers: Any = 1,
-    timeout: float | None = None,
-    quorum: float = 1.0,
-    on_error: OnError = "worst",
-    dtype: npt.DTypeLike = "float64",
-    threads: int | None = None,
-    options: dict[str, Any] | None = None,
-) -> Session:
-    """Return a session with all its parts, after checking what the user gave; see :func:`lmma.minimize`."""
-    options = options or {}
+    sigma0: float | npt.ArrayLike | None,
+    options: RunOptions,
+) -> Setup:
+    """Return how the run is to start, after checking what the user gave."""
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {fun!r}")
-    limits = Limits(maxfevals, maxiter, maxtime, ftarget)
-    schedule = make_schedule(restarts)
-    x0, warm_sigma, learned, warm_method = warm_start(x0)
-    start = checked_x0(x0, np.float64)
-    if method == "auto":
-        method = warm_method or choose_method(len(start), popsize=popsize, maxfevals=maxfevals)
+    warm = warm_start(x0)
+    start = checked_x0(warm.x0, np.float64)
+    method = options.method
+    if isinstance(method, str) and method == "auto":
+        method = warm.method or choose_method(
+            len(start), popsize=options.popsize, maxfevals=options.maxfevals
+        )
     cls = strategy_class(method)
-    _suggest_for_misspelt(cls, options)
-    if on_error == "resample" and not issubclass(cls, ES):
-        raise ValueError(f"{method} cannot draw single candidates anew: use on_error='worst'")
-    box = make_box(bounds, start, boundary=boundary, dtype=dtype)
-    step = sigma0 if sigma0 is not None else warm_sigma or default_sigma0(start, box)
-
-    team = {} if threads is None else {"threads": threads}  # users' own strategies need not know of it
-
-    def make(x: Any, sigma: Any, size: int | None, key: Key | None) -> Strategy:
-        es = cls(
-            x, sigma, popsize=size, rng=rng if key is None else 0, dtype=dtype, tolx=tolx, tolfun=tolfun,
-            **team, **options,
-        )  # fmt: skip
-        if key is not None:
-            es._take_key(key)
-        if box is not None:
-            es.max_sigma = max(es.sigma, box.largest_sigma(es.scale))
-        return es
-
-    first = make(start if box is None else box.outside(start), step, popsize, None)
-    limits.refuse_less_than_a_generation(first.popsize)
-    if learned is not None:
-        learned.teach(first)
-    if inject is not None:
-        _inject(first, inject, box)
-    args = args if isinstance(args, tuple) else (args,)
-    return Session(
-        first, make, start, step,
-        evaluate=evaluator(
-            fun, args, on_error, workers=workers, vectorized=vectorized, timeout=timeout, quorum=quorum
-        ),
-        limits=limits, box=box, schedule=schedule, stagnation=stagnation,
-        identity=lambda: _identity(fun, first, start, step, box, options),
-    )  # fmt: skip
+    suggest_for_misspelt(cls, options.constants)
+    if options.on_error == "resample" and not cls.can_resample:
+        raise ValueError(f"{cls.name} cannot draw single candidates anew: use on_error='worst'")
+    box = make_box(options.bounds, start, boundary=options.boundary, dtype=options.dtype)
+    if sigma0 is None:
+        sigma0 = warm.sigma0 or default_sigma0(start, box)
+    return Setup(cls, start, sigma0, box, options, warm.learned)  # type: ignore[arg-type]
 
 
-def _identity(
-    fun: Any, first: Strategy, start: Any, step: Any, box: Box | None, options: dict[str, Any]
-) -> dict[str, Any]:
-    """Return what must be the same for a checkpoint to be continued."""
-    from lmma.run.fingerprint import digest_of, name_of
-
-    return {
-        "fun": name_of(fun),
-        "method": first.name,
-        "n": first.n,
-        "popsize": first.popsize,
-        "dtype": first.dtype.name,
-        "options": repr(sorted(options.items())),
-        "boundary": None if box is None else box.name,
-        "bounds (digest)": None if box is None else digest_of(box.lower, box.upper),
-        "x0 or sigma0 (digest)": digest_of(start, step),
-    }
-
-
-def _inject(first: Strategy, points: npt.ArrayLike, box: Box | None) -> None:
-    if not isinstance(first, ES):
-        raise ValueError(f"{first.name} takes no injected points: leave inject out")
-    rows = np.atleast_2d(np.asarray(points, dtype=first.dtype))
-    if box is not None and rows.shape[-1] == first.n:
-        if np.any((rows < box.lower) | (rows > box.upper)):
-            raise ValueError("inject must lie within bounds")
-        rows = np.array([box.outside(row) for row in rows])
-    first.inject(rows)
-
-
-def _suggest_for_misspelt(cls: type[Strategy], options: dict[str, Any]) -> None:
-    """Raise TypeError for an option that is near an argument of ``minimize``, naming it."""
-    known = [name for name in inspect.signature(prepare).parameters if name != "options"]
-    own = list(inspect.signature(cls.define).parameters)[2:] if hasattr(cls, "define") else []
-    for option in options:
-        if option not in own:
+def suggest_for_misspelt(cls: type[Strategy], constants: Mapping[str, Any]) -> None:
+    """Raise TypeError for a keyword that is no constant of the method, naming what is near."""
+    own = cls.constant_names()
+    arguments = [declared.name for declared in fields(RunOptions) if declared.name != "constants"]
+    takes = ", ".join(own) or "none"
+    for name in constants:
+        if name not in own:
+            hint = nearest(name, [*arguments, "seed", "sigma0", *own])
             raise TypeError(
-                f"unknown option {option!r} for method {cls.name!r}{nearest(option, known + own)}; "
-                f"{cls.name} takes {', '.join(own)}"
+                f"unknown option {name!r} for method {cls.name!r}{hint}; {cls.name} takes {takes}"
             )

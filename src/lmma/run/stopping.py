@@ -1,130 +1,392 @@
-"""Budgets and targets, and plain words for every reason to stop."""
+"""Why a run ends: every rule that can end it, and the words for each reason.
+
+A rule is one class with its endings beside it. Writing the class is all there is to do: it is made for every
+run that asks for it, and its ending appears in message, JSON, exit status and in the decision to start again.
+
+In the words of an ending ``{value}`` is what was measured and ``{limit}`` what it was compared with; any
+other name is an argument of a run, which the library and the command line each spell in their own way:
+``{tolx}``, ``{restarts[=]}`` (an argument to give), ``{stagnation[False]}`` (an argument to give that value).
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
-from lmma.run.counters import Tally
+import numpy as np
+import numpy.typing as npt
+
+from lmma.run.options import RunOptions
 from lmma.strategies import Strategy
 
-FAILING = 3  # generations without a single value after which nothing is to be hoped for
+if TYPE_CHECKING:
+    from lmma.run.counters import Counters
 
-# reason -> status code, whether it counts as success, words with {limit} and {value} to fill in
-REASONS: dict[str, tuple[int, bool, str]] = {
-    "ftarget": (0, True, "The target is reached: fun = {value:.6g} <= ftarget = {limit:.6g}."),
-    "tolx": (
-        1, True,
-        "Converged: steps of {value:.3g} in x are below tolx = {limit:.3g}; a smaller tolx searches on.",
-    ),
-    "tolfun": (
-        2, True,
-        "Converged: fun varies by {value:.3g}, below tolfun = {limit:.3g}; a smaller tolfun searches on.",
-    ),
-    "maxfevals": (3, False, "The budget is spent: the next generation would exceed maxfevals = {limit}."),
-    "maxiter": (4, False, "The budget is spent: maxiter = {limit} generations are done."),
-    "maxtime": (5, False, "Time is up: {value:.3g} s have passed, maxtime = {limit:.3g} s."),
-    "callback": (6, False, "The callback asked to stop."),
-    "interrupted": (7, False, "Interrupted from the keyboard; x is the best so far."),
-    "numerical": (8, False, "Numerical trouble: sigma = {value}; check the scale of fun and sigma0."),
-    "diverged": (
-        9, False,
-        "Diverged: sigma grew to {value:.3g}; fun may be unbounded below, or needs bounds.",
-    ),
-    "stagnation": (
-        10, False,
-        "Stagnated: no progress over the last {value:.0f} generations, half of the run; restarts= tries "
-        "elsewhere, a larger popsize averages noise out, stagnation=False goes on.",
-    ),
-    "flat": (
-        11, False,
-        "Flat: all candidates had the same value for {value:.0f} generations; a larger sigma0 may see "
-        "beyond the plateau, restarts= tries elsewhere.",
-    ),
-    "allowance": (
-        13, False,
-        "This restart's share of {limit} evaluations is used; more restarts= or a larger maxfevals goes on.",
-    ),
-    "failures": (
-        12, False,
-        "Every evaluation failed for {value:.0f} generations in a row; result.errors holds the first few.",
-    ),
-}  # fmt: skip
+Values = npt.NDArray[np.float64]
+Spell = Callable[[str, str], str]  # an argument's name and the value to give it, "" for the name alone
+
+
+@dataclass(frozen=True)
+class Ending:
+    """One reason to stop: what it means for the result, for restarts, and in words."""
+
+    reason: str
+    status: int  # of the result; 0 for a target that was reached
+    words: str
+    success: bool = False  # whether the run did what it was asked to do
+    restarts: bool = False  # whether it ends one of several runs, and restarts may follow
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a run ended."""
+    """Why a run ended: the reason, the argument that set the limit, what was measured, and the limit."""
 
     reason: str
+    argument: str | None = None
     value: float = math.nan
     limit: float = math.nan
 
     @property
-    def status(self) -> int:
-        """A number for each reason, 0 for a target that was reached."""
-        return REASONS[self.reason][0]
+    def ending(self) -> Ending:
+        """What this reason means."""
+        words = f"The strategy ended the run: {_literally(self.reason)} = {{value}}."
+        return ENDINGS.get(self.reason) or Ending(self.reason, 14, words, restarts=True)
 
-    @property
-    def success(self) -> bool:
-        """Whether the run did what it was asked to do."""
-        return REASONS[self.reason][1]
+    def message(self, spell: Spell) -> str:
+        """Return the reason in plain words, with arguments as ``spell`` writes them."""
+        return self.ending.words.format_map(_Words(self, spell))
 
-    @property
-    def message(self) -> str:
-        """The reason in a plain sentence that names the argument to change."""
-        return REASONS[self.reason][2].format(value=self.value, limit=self.limit)
+
+class _Words(Mapping[str, Any]):
+    """What stands for the names in the words of an ending."""
+
+    def __init__(self, stop: Stop, spell: Spell) -> None:
+        self.stop, self.spell = stop, spell
+
+    def __getitem__(self, name: str) -> Any:
+        if name in ("value", "limit"):
+            return getattr(self.stop, name)
+        return _Spelled(name, self.spell)
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _Spelled:
+    """An argument's name in a text, ``[=]`` or ``[value]`` after it where it is to be given."""
+
+    def __init__(self, name: str, spell: Spell) -> None:
+        self.name, self.spell = name, spell
+
+    def __str__(self) -> str:
+        return self.spell(self.name, "")
+
+    def __getitem__(self, value: str) -> str:
+        return self.spell(self.name, value)
+
+
+def _literally(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def in_python(name: str, value: str = "") -> str:
+    """Spell an argument as :func:`lmma.minimize` has it."""
+    return name if not value else f"{name}=" if value == "=" else f"{name}={value}"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Budgets and a target; None means no limit."""
+class Situation:
+    """What a rule may look at before the next generation."""
 
-    maxfevals: int | None = None
-    maxiter: int | None = None
-    maxtime: float | None = None
-    ftarget: float | None = None
+    strategy: Strategy
+    counters: Counters
+    seconds: float
 
-    def __post_init__(self) -> None:
-        for name in ("maxfevals", "maxiter", "maxtime"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be positive, or None for no limit; got {value!r}")
-        if self.ftarget is not None and self.ftarget != self.ftarget:
-            raise ValueError("ftarget must be a number, or None for no target; got NaN")
 
-    def check(self, strategy: Strategy, seconds: float, tally: Tally | None = None) -> Stop | None:
-        """Return why to stop before the next generation, or None; counts are the tally's if there is one."""
-        done = strategy if tally is None else tally
-        if self.ftarget is not None and done.best_fun <= self.ftarget:
-            return Stop("ftarget", done.best_fun, self.ftarget)
+class Rule(ABC):
+    """Watches a run, generation by generation, and answers with a reason to stop or with None.
+
+    The attributes named in ``STATE`` are numbers or lists of numbers, saved with the run.
+    """
+
+    ENDINGS: ClassVar[tuple[Ending, ...]]
+    STATE: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        RULES.append(cls)
+        ENDINGS.update({ending.reason: ending for ending in cls.ENDINGS})
+
+    @classmethod
+    @abstractmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule for a strategy that is about to start, None if nobody asked for it.
+
+        ``allowance`` is how many evaluations this strategy may use of those of the run.
+        """
+
+    def watch(self, values: Values) -> None:  # noqa: B027 (many rules look at counters alone)
+        """Take in the values of a generation, NaN where an evaluation failed."""
+
+    @abstractmethod
+    def check(self, now: Situation) -> Stop | None:
+        """Return why to stop before the next generation, or None."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what the rule remembers, as named numbers and arrays."""
+        return {name: np.array(getattr(self, name)) for name in self.STATE}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`get_state`."""
+        for name in self.STATE:
+            here, new = getattr(self, name), np.asarray(state[name])
+            setattr(self, name, [float(v) for v in new] if isinstance(here, list) else type(here)(new))
+
+
+RULES: list[type[Rule]] = []  # in the order they are asked
+ENDINGS: dict[str, Ending] = {
+    ending.reason: ending
+    for ending in (  # those that no rule finds
+        Ending("callback", 6, "The callback asked to stop."),
+        Ending("interrupted", 7, "Interrupted from the keyboard; x is the best so far."),
+    )
+}
+
+
+def rules_for(options: RunOptions, strategy: Strategy, allowance: int | None = None) -> list[Rule]:
+    """Return fresh rules for a strategy that is about to start."""
+    made = (rule.make(options, strategy, allowance) for rule in RULES)
+    return [rule for rule in made if rule is not None]
+
+
+# Targets and budgets, over all restarts
+
+
+@final
+class Target(Rule):
+    """Ends a run that has found a value as low as ``ftarget``."""
+
+    ENDINGS = (
+        Ending(
+            "ftarget", 0, "The target is reached: fun = {value:.6g} <= {ftarget} = {limit:.6g}.", success=True
+        ),
+    )
+
+    def __init__(self, ftarget: float) -> None:
+        self.ftarget = ftarget
+
+    @classmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule if there is a target."""
+        return None if options.ftarget is None else cls(options.ftarget)
+
+    def check(self, now: Situation) -> Stop | None:
+        """Compare with the best value of the run."""
+        best = now.counters.best_fun
+        return Stop("ftarget", "ftarget", best, self.ftarget) if best <= self.ftarget else None
+
+
+@final
+class Budget(Rule):
+    """Ends a run that has used its generations, its evaluations or its time."""
+
+    ENDINGS = (
+        Ending("maxiter", 4, "The budget is spent: {maxiter} = {limit} generations are done."),
+        Ending(
+            "maxfevals", 3, "The budget is spent: the next generation would exceed {maxfevals} = {limit}."
+        ),
+        Ending("maxtime", 5, "Time is up: {value:.3g} s have passed, {maxtime} = {limit:.3g} s."),
+    )  # fmt: skip
+
+    def __init__(self, options: RunOptions) -> None:
+        self.maxiter, self.maxfevals, self.maxtime = options.maxiter, options.maxfevals, options.maxtime
+
+    @classmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule if there is a budget."""
+        limits = (options.maxiter, options.maxfevals, options.maxtime)
+        return None if limits == (None, None, None) else cls(options)
+
+    def check(self, now: Situation) -> Stop | None:
+        """Compare counters and clock with the budget; a generation that would exceed it is not begun."""
+        done = now.counters
         if self.maxiter is not None and done.generation >= self.maxiter:
-            return Stop("maxiter", done.generation, self.maxiter)
-        if self.maxfevals is not None and done.evaluations + strategy.popsize > self.maxfevals:
-            return Stop("maxfevals", done.evaluations, self.maxfevals)
-        if self.maxtime is not None and seconds >= self.maxtime:
-            return Stop("maxtime", seconds, self.maxtime)
-        if tally is not None and tally.failing >= FAILING:
-            return Stop("failures", tally.failing)
-        for reason, value in strategy.stop().items():
-            return Stop(reason, value, getattr(strategy, reason, math.nan))
+            return Stop("maxiter", "maxiter", done.generation, self.maxiter)
+        if self.maxfevals is not None and done.evaluations + now.strategy.popsize > self.maxfevals:
+            return Stop("maxfevals", "maxfevals", done.evaluations, self.maxfevals)
+        if self.maxtime is not None and now.seconds >= self.maxtime:
+            return Stop("maxtime", "maxtime", now.seconds, self.maxtime)
         return None
 
-    def refuse_less_than_a_generation(self, popsize: int) -> None:
-        """Raise ValueError if the budget does not allow a single generation."""
-        if self.maxfevals is not None and self.maxfevals < popsize:
-            raise ValueError(
-                f"maxfevals={self.maxfevals} is less than one generation of popsize={popsize}: "
-                "raise maxfevals or lower popsize"
-            )
+
+@final
+class Failing(Rule):
+    """Ends a run in which nothing is to be hoped for: some generations in a row without a single value."""
+
+    ENDINGS = (Ending("failures", 12, "Every evaluation failed for {value:.0f} generations in a row."),)
+    PATIENCE = 3  # generations
+
+    @classmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule, which every run has."""
+        return cls()
+
+    def check(self, now: Situation) -> Stop | None:
+        """Look at how many generations in a row failed."""
+        failing = now.counters.failing
+        return Stop("failures", None, failing) if failing >= self.PATIENCE else None
 
 
-def describe(stop: Stop, ftarget: float | None) -> dict[str, Any]:
-    """Return ``success``, ``status`` and ``message`` as a result shows them."""
-    missed = ftarget is not None and stop.success and stop.reason != "ftarget"
-    return {
-        "success": stop.success and not missed,
-        "status": stop.status,
-        "message": stop.message + (f" The target ftarget = {ftarget:.6g} was not reached." if missed else ""),
-    }
+# Convergence and its opposite; what ends one strategy lets restarts begin
+
+
+@final
+class StrategyStops(Rule):
+    """Passes on what a strategy can tell from its own state."""
+
+    ENDINGS = (
+        Ending("tolx", 1, "Converged: steps of {value:.3g} in x are below {tolx} = {limit:.3g}; a smaller "
+               "{tolx} searches on.", success=True, restarts=True),
+        Ending("tolfun", 2, "Converged: fun varies by {value:.3g}, below {tolfun} = {limit:.3g}; a smaller "
+               "{tolfun} searches on.", success=True, restarts=True),
+        Ending("numerical", 8, "Numerical trouble: sigma = {value}; check the scale of fun and {sigma0}.",
+               restarts=True),
+        Ending("diverged", 9, "Diverged: sigma grew to {value:.3g}; fun may be unbounded below, or needs "
+               "{bounds}.", restarts=True),
+    )  # fmt: skip
+
+    @classmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule, which every run has."""
+        return cls()
+
+    def check(self, now: Situation) -> Stop | None:
+        """Ask the strategy; its first reason counts."""
+        for reason, value in now.strategy.stop().items():
+            argument = reason if hasattr(now.strategy, reason) else None
+            return Stop(reason, argument, value, getattr(now.strategy, reason, math.nan))
+        return None
+
+
+@final
+class Flat(Rule):
+    """Ends a search in which all values of a generation have been equal for many generations in a row."""
+
+    ENDINGS = (
+        Ending("flat", 11, "Flat: all candidates had the same value for {value:.0f} generations; a larger "
+               "{sigma0} may see beyond the plateau, {restarts[=]} tries elsewhere.", restarts=True),
+    )  # fmt: skip
+    STATE = ("count",)
+    PATIENCE = 50  # generations; ranks then carry no information, and sigma is a random walk
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @classmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule, which every run has."""
+        return cls()
+
+    def watch(self, values: Values) -> None:
+        """Count generations without a difference."""
+        known = values[~np.isnan(values)]
+        self.count = self.count + 1 if len(known) > 1 and known.min() == known.max() else 0
+
+    def check(self, now: Situation) -> Stop | None:
+        """Compare the count with the patience."""
+        return Stop("flat", None, self.count) if self.count >= self.PATIENCE else None
+
+
+@final
+class Stagnation(Rule):
+    """Ends a search in which neither the best nor the median value has improved over the second half.
+
+    The last and the first 30% of that half are compared by their medians, as Hansen does in BIPOP-CMA-ES
+    (2009) for a fifth of the run. A fifth stops LM-MA-ES too early where it is slow but sure (discus: one
+    order of magnitude in 860,000 evaluations); half a run without progress is no accident.
+
+    At most ``KEPT`` generations are remembered, evenly spread.
+    """
+
+    ENDINGS = (
+        Ending("stagnation", 10, "Stagnated: no progress over the last {value:.0f} generations, half of the "
+               "run; {restarts[=]} tries elsewhere, a larger {popsize} averages noise out, "
+               "{stagnation[False]} goes on.", restarts=True),
+    )  # fmt: skip
+    STATE = ("stride", "seen", "judged_at", "stagnant_for", "best", "median")
+    KEPT = 4096
+
+    def __init__(self, n: int, popsize: int) -> None:
+        self.least = 2 * (120 + math.ceil(30 * n / popsize))  # generations before the first judgement
+        self.stride = 1
+        self.seen = 0
+        self.judged_at = 0
+        self.stagnant_for = 0  # generations, once that has been found
+        self.best: list[float] = []
+        self.median: list[float] = []
+
+    @classmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule unless it is switched off."""
+        return cls(strategy.n, strategy.popsize) if options.stagnation else None
+
+    def watch(self, values: Values) -> None:
+        """Remember best and median of every ``stride``-th generation."""
+        known = values[~np.isnan(values)]
+        if len(known) and self.seen % self.stride == 0:
+            known.sort()
+            self.best.append(float(known[0]))
+            self.median.append(float(known[len(known) // 2]))
+            if len(self.best) >= self.KEPT:
+                self.best, self.median = self.best[::2], self.median[::2]
+                self.stride *= 2
+        self.seen += 1
+
+    def check(self, now: Situation) -> Stop | None:
+        """Judge anew whenever the run has grown by a hundredth."""
+        if self.seen >= self.least and self.seen >= 1.01 * self.judged_at:
+            self.judged_at = self.seen
+            if not (self._improved(self.best) or self._improved(self.median)):
+                self.stagnant_for = self.seen // 2
+        return Stop("stagnation", "stagnation", self.stagnant_for) if self.stagnant_for else None
+
+    @staticmethod
+    def _improved(record: list[float]) -> bool:
+        """Return whether the end of the second half of a record lies below its beginning."""
+        half = len(record) // 2
+        part = max(1, (3 * half) // 10)
+        return bool(np.median(record[-part:]) < np.median(record[-half : part - half or None]))
+
+
+@final
+class Allowance(Rule):
+    """Ends one of several runs between restarts when it has used its own share of evaluations."""
+
+    ENDINGS = (
+        Ending("allowance", 13, "This restart's share of {limit} evaluations is used; more {restarts[=]} or "
+               "a larger {maxfevals} goes on.", restarts=True),
+    )  # fmt: skip
+    STATE = ("used",)
+
+    def __init__(self, evaluations: int) -> None:
+        self.evaluations = evaluations
+        self.used = 0
+
+    @classmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule if the strategy has a share of its own."""
+        return None if allowance is None else cls(allowance)
+
+    def watch(self, values: Values) -> None:
+        """Count evaluations."""
+        self.used += len(values)
+
+    def check(self, now: Situation) -> Stop | None:
+        """Compare with the share."""
+        over = self.used >= self.evaluations
+        return Stop("allowance", "restarts", self.used, self.evaluations) if over else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,17 +41,27 @@ class Learned:
         return True
 
 
-def warm_start(x0: Any) -> tuple[Any, float | None, Learned | None, str | None]:
-    """Return x0, sigma0, knowledge and method of an earlier result; any other ``x0`` as it is.
+@dataclass(frozen=True)
+class WarmStart:
+    """Where to start, and what an earlier run hands over: its step size, its knowledge, its method."""
+
+    x0: Any
+    sigma0: float | None = None
+    learned: Learned | None = None
+    method: str | None = None
+
+
+def warm_start(x0: Any) -> WarmStart:
+    """Return what an earlier result hands over; any other ``x0`` as it is.
 
     The mean of the search is a better start than the best point: it has less luck in it. After restarts the
     last search may be another one than that which found x; then only x is taken.
     """
     if not (hasattr(x0, "get") and hasattr(x0, "x")):
-        return x0, None, None, None
+        return WarmStart(x0)
     learned = x0.get("learned")
-    legs = x0.get("legs") or []
-    if learned is None or (legs and min(leg.best_fun for leg in legs) < legs[-1].best_fun):
-        return x0.x, None, None, None
+    runs = x0.get("runs") or []
+    if learned is None or (runs and min(run.best_fun for run in runs) < runs[-1].best_fun):
+        return WarmStart(x0.x)
     sigma = x0.get("sigma")
-    return x0.get("mean", x0.x), None if sigma is None else float(sigma), learned, x0.get("method")
+    return WarmStart(x0.get("mean", x0.x), None if sigma is None else float(sigma), learned, x0.get("method"))

@@ -1,0 +1,83 @@
+"""The options of a run on the command line, made from the fields of ``RunOptions``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from typing import Any
+
+from lmma.cli import arguments
+from lmma.run.options import Kind, RunOptions, Spelling, spellings
+
+GROUPS = ("how to search", "how to evaluate", "when to stop")
+READERS: dict[Kind, Callable[[str], Any]] = {
+    "number": arguments.number_or_none,
+    "positive": arguments.positive,
+    "not negative": arguments.not_negative,
+    "count": arguments.count,
+    "seed": arguments.whole,
+    "workers": int,
+    "restarts": lambda text: int(text) if text.isdigit() else text,
+    "constant": arguments.constant,
+}
+WITH_A_START = {"x0": "--x0", "sigma0": "--sigma0", "seed": "--seed"}  # arguments that are no field
+
+
+def add_run_options(parser: argparse.ArgumentParser, notes: dict[str, str]) -> None:
+    """Add an option for each field of RunOptions that has one; ``notes`` replace defaults told by name."""
+    groups = {title: parser.add_argument_group(title) for title in GROUPS}
+    for name, spelling, default in spellings():
+        if spelling.flag:
+            _add(groups[spelling.group], name, spelling, notes.get(name, _told(default)))
+
+
+def _add(group: argparse._ArgumentGroup, name: str, spelling: Spelling, default: str) -> None:
+    # What is not given is not there: defaults stand in RunOptions alone
+    text = spelling.help + (f" (default: {default})" if default else "")
+    shared: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text.replace("%", "%%")}
+    if spelling.kind == "switch":
+        group.add_argument(spelling.flag, action=argparse.BooleanOptionalAction, **shared)
+    elif spelling.choices:
+        group.add_argument(spelling.flag, choices=spelling.choices, **shared)
+    else:
+        action = "append" if spelling.kind == "constant" else "store"
+        reader = READERS.get(spelling.kind, str)
+        group.add_argument(spelling.flag, action=action, type=reader, metavar=spelling.metavar, **shared)
+
+
+def _told(default: Any) -> str:
+    if default is True or default is False:
+        return "yes" if default else ""
+    return "" if default is None or default == {} else str(default)
+
+
+def given_options(args: argparse.Namespace, n: int) -> dict[str, Any]:
+    """Return the fields of RunOptions that the command line sets, for ``n`` variables."""
+    given = {name: getattr(args, name) for name, _, _ in spellings() if hasattr(args, name)}
+    if "bounds" in given:
+        given["bounds"] = arguments.bounds(given["bounds"], n)
+    if "inject" in given:
+        given["inject"] = arguments.rows(given["inject"], n, "--inject")
+    if "constants" in given:
+        given["constants"] = dict(given["constants"])
+    return given
+
+
+def in_shell(name: str, value: str = "") -> str:
+    """Spell an argument of a run as the command line has it."""
+    flag = FLAGS.get(name, name)
+    return flag.replace("--", "--no-", 1) if value == "False" else flag
+
+
+def respelled(error: BaseException) -> str:
+    """Return the words of an error of the library with its arguments' names as the command line has them."""
+    plain = [
+        name for name in FLAGS if name not in ("method", "dtype", "vectorized", "constants")
+    ]  # also plain words
+    return re.sub(rf"(?<![-\w.])({'|'.join(plain)})\b", lambda match: FLAGS[match[1]], str(error))
+
+
+FLAGS = {name: spelling.flag for name, spelling, _ in spellings() if spelling.flag} | WITH_A_START
+
+__all__ = ["RunOptions", "add_run_options", "given_options", "in_shell", "respelled"]

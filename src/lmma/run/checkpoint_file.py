@@ -1,0 +1,210 @@
+"""The file of a checkpoint: arrays and a JSON header, written whole or not at all.
+
+The file is an ordinary ``.npz`` archive, stored without compression and without pickle. Its comment, the
+last 64 bytes, is the SHA-256 of all bytes before, so any damage is noticed before anything is read. Nothing
+in it is ever executed: a file from a stranger can at worst be a wrong start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+FORMAT = "lmma checkpoint"
+VERSION = 2  # of the format; raised whenever an older reader would misread it
+NUMERICS = 1  # raised whenever the same seed gives other numbers than before, for any method
+DIGEST = 64  # bytes: SHA-256 in hexadecimal
+HEADER = "header"
+
+Header = dict[str, Any]  # what JSON can say
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used; the message says why, and what to do."""
+
+
+def previous(path: str | os.PathLike[str]) -> Path:
+    """Return the name under which the checkpoint before the last is kept."""
+    return Path(f"{os.fspath(path)}.prev")
+
+
+def write(path: Path, header: Header, arrays: Arrays) -> None:
+    """Put a checkpoint at ``path`` such that at every moment a whole one is there.
+
+    It is written under another name, forced to the disk and then renamed; what was at ``path`` is kept.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with open(temporary, "w+b") as file:
+            _encode(file, header, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        _keep_previous(path)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    _sync_folder(path.absolute().parent)
+
+
+def pack(header: Header, arrays: Arrays) -> bytes:
+    """Return a checkpoint as bytes, to be sent rather than kept."""
+    file = io.BytesIO()
+    _encode(file, header, arrays)
+    return file.getvalue()
+
+
+def unpack(data: bytes) -> tuple[Header, Arrays]:
+    """Return the header and the arrays of :func:`pack`, or refuse them as :func:`read` does."""
+    return _decode(Path("(sent)"), io.BytesIO(data))
+
+
+def _encode(file: BinaryIO, header: Header, arrays: Arrays) -> None:
+    about = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
+    header = {"format": FORMAT, "version": VERSION, "numerics": NUMERICS, **header, "arrays": about}
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in {HEADER: text, **arrays}.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(
+                    member, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False
+                )
+        archive.comment = b"0" * DIGEST
+    size = file.tell()
+    file.seek(size - DIGEST)
+    digest = _digest(file, size)
+    file.seek(size - DIGEST)
+    file.write(digest)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
+    """Return the header and the arrays of a checkpoint, or refuse the file with the reason.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, is none of ours, or is of another version.
+    """
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            return _decode(path, file)
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no checkpoint {path}") from None
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path} cannot be read: {error}") from None
+
+
+def header_of(path: Path) -> Header:
+    """Return the header of a file that has not been checked; any damage raises."""
+    with zipfile.ZipFile(path) as archive:
+        header: Header = json.loads(_array(archive, HEADER, path.stat().st_size).tobytes())
+    return header
+
+
+def _decode(path: Path, file: BinaryIO) -> tuple[Header, Arrays]:
+    size = file.seek(0, os.SEEK_END)
+    if size <= DIGEST:
+        raise _refused(path, f"it is cut short ({size} bytes)")
+    digest = _digest(file, size)
+    if file.read(DIGEST) != digest:
+        raise _refused(path, "its contents do not match its checksum: damaged, cut short or altered")
+    try:
+        return _unpack(path, file, size)
+    except (zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, MemoryError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise _refused(path, f"it is no checkpoint of lmma ({error})") from None
+
+
+def _unpack(path: Path, file: BinaryIO, size: int) -> tuple[Header, Arrays]:
+    with zipfile.ZipFile(file) as archive:
+        header = json.loads(_array(archive, HEADER, size).tobytes())
+        if header.get("format") != FORMAT:
+            raise _refused(path, "it is no checkpoint of lmma")
+        if header.get("version") != VERSION:
+            raise _refused(path, f"its format is version {header.get('version')}, this lmma reads {VERSION}")
+        if header.get("numerics") != NUMERICS:
+            raise _refused(
+                path,
+                f"its numbers are of version {header.get('numerics')}, this lmma's of {NUMERICS}, and "
+                "a resumed run is to equal the unbroken one to the last bit: finish it with the lmma that "
+                "wrote it",
+            )
+        arrays = {name: _array(archive, name, size) for name in header["arrays"]}
+    for name, (dtype, shape) in header["arrays"].items():
+        if arrays[name].dtype.str != dtype or list(arrays[name].shape) != shape:
+            raise _refused(path, f"its array {name!r} is not what its header says")
+    return header, arrays
+
+
+def _array(archive: zipfile.ZipFile, name: str, size: int) -> npt.NDArray[Any]:
+    """Return one array, without trusting its declared size to be what memory can hold."""
+    info = archive.getinfo(f"{name}.npy")
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
+        raise ValueError(f"array {name!r} is compressed or larger than the file")
+    stream = io.BytesIO(archive.read(info))
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError(f"array {name!r} has an unknown layout")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    data = stream.read()
+    if dtype.hasobject or dtype.kind not in "biufc" or fortran:
+        raise ValueError(f"array {name!r} holds no plain numbers")
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+
+
+def _digest(file: BinaryIO, size: int) -> bytes:
+    """Return the checksum of all but the last bytes; the file stands after what it covers."""
+    file.seek(0)
+    state = hashlib.sha256()
+    left = size - DIGEST
+    while left > 0:
+        chunk = file.read(min(left, 1 << 20))
+        if not chunk:
+            raise OSError("the file ends early")
+        state.update(chunk)
+        left -= len(chunk)
+    return state.hexdigest().encode()
+
+
+def _keep_previous(path: Path) -> None:
+    """Give the checkpoint at ``path`` a second name, so that the new one can take its first."""
+    if not path.exists():
+        return
+    beside = path.with_name(f".{path.name}.prev.tmp")
+    with contextlib.suppress(FileNotFoundError):
+        beside.unlink()
+    try:
+        os.link(path, beside)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(path, beside)
+    os.replace(beside, previous(path))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the renaming itself to the disk."""
+    with contextlib.suppress(OSError):  # some systems do not open folders
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _refused(path: Path, reason: str) -> CheckpointError:
+    hint = ""
+    if previous(path).exists():
+        hint = f"; the one before is {previous(path)}, copy it to {path} to go on from there"
+    return CheckpointError(f"checkpoint {path} is refused: {reason}{hint}")

@@ -1,0 +1,220 @@
+"""Every argument of a run, declared once: default, type, meaning, and how the command line spells it.
+
+:func:`lmma.minimize` repeats names and defaults in its signature, for people to read; the command line and
+the table in docs/options.md are made from the fields. tests/run/test_options.py holds them together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import os
+
+    from scipy.optimize import Bounds, OptimizeResult
+
+    from lmma.run.checkpoint import Checkpoint
+    from lmma.run.restarts import Schedule
+    from lmma.strategies import Strategy
+    from lmma.strategies.parts.bounds import Box
+
+    BoundsLike: TypeAlias = Bounds | npt.ArrayLike | Sequence[tuple[float | None, float | None]]
+
+Method = Literal[
+    "auto", "cma-es", "ma-es", "lm-ma-es", "csa-es", "lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es",
+    "sep-cma-es", "d-lm-ma-es", "d-lr-es", "dd-ma-es",
+]  # fmt: skip
+Boundary = Literal["smooth", "reflect", "project"]
+OnError = Literal["worst", "raise", "resample"]
+Precision = Literal["float64", "float32"]
+Rng = int | np.integer | np.random.SeedSequence | np.random.Generator | tuple[int, int] | None
+Callback = Callable[[npt.NDArray[np.floating]], object] | Callable[["OptimizeResult"], object]
+
+# How a value is written on the command line; lmma.cli.options knows how each is read.
+Kind = Literal["word", "number", "positive", "not negative", "count", "switch", "bounds", "file", "rows",
+               "restarts", "workers", "seed", "constant"]  # fmt: skip
+Group = Literal["how to search", "how to evaluate", "when to stop"]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What an argument of a run is called on the command line, and how its value is written there."""
+
+    help: str
+    flag: str = ""  # such as --max-evaluations; empty where a shell has no use for the argument
+    kind: Kind = "word"
+    group: Group = "how to search"
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    library_only: str = ""  # why there is no flag
+
+
+def option(default: Any, help: str, flag: str = "", kind: Kind = "word", **more: Any) -> Any:
+    """Return a field of :class:`RunOptions` that knows its meaning and its command-line spelling."""
+    spelling = Spelling(help, flag, kind, **more)
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata={"spelling": spelling})
+    return field(default=default, metadata={"spelling": spelling})
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user may say about a run besides the objective, the start and the initial step size."""
+
+    # Default, meaning, command line
+    # fmt: off
+    args: tuple[Any, ...] = option((),
+        "further arguments of fun",
+        library_only="values of Python; a function of your own can bind them")
+    method: Method | str | type[Strategy] = option("auto",
+        "the strategy: see lmma methods; auto chooses by n, budget and memory; module:Class is your own",
+        "--method", metavar="NAME")
+    bounds: BoundsLike | None = option(None,
+        "a box no evaluation leaves: two numbers LOW,HIGH for every variable (inf and -inf for none), or a "
+        ".npy, .txt or .csv file with a row LOW HIGH for each",
+        "--bounds", "bounds", metavar="LOW,HIGH")
+    boundary: Boundary = option("smooth",
+        "how the box is kept",
+        "--boundary", choices=("smooth", "reflect", "project"))
+    popsize: int | None = option(None,
+        "candidates per generation; by default 4 + floor(3 ln n)",
+        "--popsize", "count", metavar="N")
+    rng: Rng = option(None,
+        "source of randomness: the same seed gives the same run; by default drawn",
+        "--seed", "seed", metavar="N")
+    maxfevals: int | None = option(None,
+        "stop before more evaluations than this, over all restarts; such as 1e6",
+        "--max-evaluations", "count", metavar="N", group="when to stop")
+    maxiter: int | None = option(None,
+        "stop after so many generations, over all restarts",
+        "--max-generations", "count", metavar="N", group="when to stop")
+    maxtime: float | None = option(None,
+        "stop after so many seconds",
+        "--max-time", "positive", metavar="SECONDS", group="when to stop")
+    ftarget: float | None = option(None,
+        "stop when a generation has reached a value as low as this",
+        "--target", "number", metavar="VALUE", group="when to stop")
+    tolx: float = option(1e-11,
+        "stop when steps in x are smaller; 0 never",
+        "--tolx", "not negative", metavar="EPS", group="when to stop")
+    tolfun: float = option(1e-11,
+        "stop when the recent values of fun vary by less; 0 never",
+        "--tolfun", "not negative", metavar="EPS", group="when to stop")
+    stagnation: bool = option(True,
+        "stop when half of the run has brought no progress",
+        "--stagnation", "switch", group="when to stop")
+    restarts: int | str | Schedule = option(0,
+        "start again after convergence or stagnation: a number or ipop (each time with twice the population),"
+        " bipop (large and small ones in turn), or bipop:5",
+        "--restarts", "restarts", metavar="HOW")
+    inject: npt.ArrayLike | None = option(None,
+        "points known to be good, evaluated in the first generation: a .npy, .txt or .csv file, one a row",
+        "--inject", "rows", metavar="FILE")
+    vectorized: bool = option(False,
+        "fun takes a whole generation, one candidate a row, and returns as many values",
+        "--vectorized", "switch", group="how to evaluate")
+    workers: object = option(1,
+        "evaluate in so many processes; -1: one for each core",
+        "--workers", "workers", metavar="N", group="how to evaluate")
+    timeout: float | None = option(None,
+        "give up an evaluation that takes longer; it counts as failed",
+        "--timeout", "positive", metavar="SECONDS", group="how to evaluate")
+    quorum: float = option(1.0,
+        "close a generation when this share of it has returned, such as 0.85",
+        "--quorum", "positive", metavar="SHARE", group="how to evaluate")
+    on_error: OnError = option("worst",
+        "a failed evaluation ranks last, ends the run, or is drawn anew",
+        "--on-error", choices=("worst", "raise", "resample"), group="how to evaluate")
+    callback: Callback | None = option(None,
+        "called after each generation; StopIteration or a returned True ends the run",
+        library_only="a function of Python; --log is a program's record of a run")
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = option(None,
+        "save the run in this .npz file now and then, and go on from it if it is there",
+        "--checkpoint", "file", metavar="FILE", group="how to evaluate")
+    history: bool | int = option(False,
+        "keep so many snapshots (True: 1000) in result.history",
+        library_only="--plot and --log show the same")
+    log: str | os.PathLike[str] | None = option(None,
+        "write records of the run as JSON lines, for lmma plot",
+        "--log", "file", metavar="FILE", group="how to evaluate")
+    progress: bool = option(False,
+        "show a line of progress on standard error",
+        library_only="shown unless --quiet is given")
+    dtype: Precision | npt.DTypeLike = option("float64",
+        "precision of the candidates and of the state",
+        "--dtype", choices=("float64", "float32"))
+    threads: int | None = option(None,
+        "threads that draw and transform candidates; by default LMMA_NUM_THREADS or one for each core; the "
+        "result does not depend on it",
+        "--threads", "count", metavar="N")
+    constants: dict[str, Any] = option({},
+        "constants of the method, such as m=20 for lm-ma-es; may be repeated",
+        "--set", "constant", metavar="NAME=VALUE")
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        for name in ("maxfevals", "maxiter", "maxtime"):
+            limit = getattr(self, name)
+            if limit is not None and not limit > 0:
+                raise ValueError(f"{name} must be positive, or None for no limit; got {limit!r}")
+        if self.ftarget is not None and self.ftarget != self.ftarget:
+            raise ValueError("ftarget must be a number, or None for no target; got NaN")
+        if not isinstance(self.args, tuple):
+            object.__setattr__(self, "args", (self.args,))
+
+    def replaced(self, **changes: Any) -> RunOptions:
+        """Return these options with some of them changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def spellings() -> Iterator[tuple[str, Spelling, Any]]:
+    """Yield name, command-line spelling and default of every argument of a run, in the order of minimize."""
+    for declared in dataclasses.fields(RunOptions):
+        default = {} if declared.default is dataclasses.MISSING else declared.default
+        yield declared.name, declared.metadata["spelling"], default
+
+
+# What a user who says nothing gets
+
+FULL_MATRIX_UP_TO = 1000  # up to here a full matrix needs fewer evaluations than O(log n) vectors
+
+
+def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None = None) -> str:
+    """Return what ``method="auto"`` means for ``n`` variables and this budget, on this machine.
+
+    Up to n = 1000 ``"dd-ma-es"``, which needs the fewest evaluations whether or not coordinates mean
+    something, if its matrices fit in half of the free memory. With a budget below n^2 evaluations
+    ``"d-lr-es"``, the same without the matrix, which could not be learned in that time: as few
+    evaluations, and a fraction of the time. Beyond n = 1000 ``"d-lm-ma-es"``: as economical as
+    ``"lm-ma-es"``, never much worse, and far better where coordinates mean something (docs/research.md).
+    """
+    from lmma.strategies import strategy_class
+    from lmma.strategies.parts.memory import available_memory
+    from lmma.strategies.parts.recombination import default_popsize
+
+    if n > FULL_MATRIX_UP_TO:
+        return "d-lm-ma-es"
+    if maxfevals is not None and maxfevals < n**2:
+        return "d-lr-es"
+    there = available_memory()
+    needed = strategy_class("dd-ma-es").memory(n, popsize or default_popsize(n))
+    return "dd-ma-es" if there is None or needed < there / 2 else "d-lm-ma-es"
+
+
+def default_sigma0(x0: npt.NDArray[np.floating], box: Box | None = None) -> float:
+    """Return the step size for a user who knows none: 0.3 times the larger of 1 and the scale of x0.
+
+    Where all free coordinates are bounded on both sides, 0.3 times the typical width of the box.
+    """
+    if box is not None:
+        width = (box.upper - box.lower).astype(np.float64)[~box.fixed]
+        if np.all(np.isfinite(width)):
+            return 0.3 * math.exp(float(np.mean(np.log(width))))
+    return 0.3 * max(1.0, math.sqrt(float(np.mean(np.square(x0)))))
