@@ -80,16 +80,18 @@ def minimize(
         most a third of the box if there are bounds.
     args : tuple
         Further arguments of ``fun``.
-    method : str
-        One of :func:`lmma.methods`, or ``"auto"``, see :func:`choose_method`.
+    method : str or Strategy class
+        One of :func:`lmma.methods`; ``"auto"``, see :func:`choose_method`; or a strategy of your own, as a
+        class or as ``"module:Class"``.
     bounds : Bounds, list of (low, high), or [low, high], optional
         A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate.
     boundary : {"reflect", "smooth", "project"}
         How the box is kept, see :mod:`lmma.strategies.parts.bounds`.
     popsize : int, optional
-        Candidates a generation.
-    rng, seed : None, int, SeedSequence or Generator
-        Source of randomness; the same seed gives the same run. The two names mean the same.
+        Candidates per generation; ``4 + floor(3 ln n)`` by default.
+    rng, seed : None, int, SeedSequence, Generator or key
+        Source of randomness; the same seed gives the same run. The two names mean the same. A key is a
+        tuple of two integers of 64 bits, as ``strategy.key`` is.
     maxfevals, maxiter, maxtime : optional
         Budgets over all restarts: evaluations (never exceeded), generations, seconds.
     ftarget : float, optional
@@ -106,7 +108,7 @@ def minimize(
     vectorized : bool
         Whether ``fun`` takes a whole generation, one candidate a row.
     workers : int, callable, Executor, cluster or Replicated
-        Evaluate in that many processes (-1: one a core), through a map-like callable, through anything with
+        Evaluate in that many processes (-1: one for each core), through a map-like callable, through anything with
         ``submit``, or on a cluster: a ``dask.distributed.Client``, ``ray``, an ``MPIPoolExecutor``, an
         address such as ``"dask://host:port"``; with :class:`lmma.cluster.Replicated` only values travel.
     timeout : float, optional
@@ -143,8 +145,40 @@ def minimize(
         ``x``, ``fun``, ``nfev``, ``nit``, ``success``, ``status``, ``message`` as SciPy has them;
         also ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned
         metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
-        ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``legs`` (the runs between
+        ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between
         restarts), ``learned`` (for a warm start) and ``warnings``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For an argument that cannot be meant; the message names it, its value and the remedy. Also where
+        ``fun`` has never returned a number. A failing ``fun`` is no error, unless ``on_error="raise"``.
+    MemoryError
+        If the method does not fit into the free memory; the message names one that does.
+    CheckpointError
+        If the checkpoint is damaged or belongs to another run.
+
+    References
+    ----------
+    I. Loshchilov, T. Glasmachers, H.-G. Beyer: Large Scale Black-Box Optimization by Limited-Memory Matrix
+    Adaptation. IEEE Transactions on Evolutionary Computation 23(2), 2019. Each method names its own.
+
+    Examples
+    --------
+    >>> import lmma
+    >>> def rosenbrock(x):
+    ...     return ((1 - x[:-1]) ** 2 + 100 * (x[1:] - x[:-1] ** 2) ** 2).sum()
+    >>> result = lmma.minimize(rosenbrock, [0.0] * 10, 0.3, rng=1)
+    >>> result.success, round(result.x[-1], 6)
+    (True, 1.0)
+
+    A whole generation at a time, inside a box, within a budget:
+
+    >>> result = lmma.minimize(
+    ...     lambda X: (X**2).sum(axis=1), [3.0] * 5, bounds=(1, 4), vectorized=True, maxfevals=2000, rng=1
+    ... )
+    >>> [round(float(x), 3) for x in result.x]
+    [1.0, 1.0, 1.0, 1.0, 1.0]
     """
     if seed is not None and rng is not None:
         raise ValueError("pass rng or seed, not both: they mean the same")

@@ -74,7 +74,7 @@ def test_everything_a_run_can_do_it_does_with_replicas(dask_client, options):
     here = run(**options)
     same(here, run(**options, workers=Replicated(dask_client, check=3)))
     if "restarts" in options:
-        assert len(here.legs) == 2
+        assert len(here.runs) == 2
 
 
 def test_failures_and_candidates_drawn_again_are_followed(cluster):

@@ -58,7 +58,7 @@ def test_a_resumed_run_equals_the_unbroken_one(case, tmp_path):
         )
     assert_same(state_of(tmp_path / "whole.npz"), state_of(tmp_path / "parts.npz"))
     assert np.array_equal(whole.x, parts.x)
-    assert (whole.nfev, whole.reason, whole.legs) == (parts.nfev, parts.reason, parts.legs)
+    assert (whole.nfev, whole.reason, whole.runs) == (parts.nfev, parts.reason, parts.runs)
 
 
 def test_failures_are_remembered(tmp_path):
@@ -114,7 +114,7 @@ def test_a_checkpoint_of_another_run_is_refused(changed, words, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("label", "value", "words"), [("version", 99, "version 99"), ("lmma", "0.0.1", "lmma 0.0.1 wrote it"),
+    ("label", "value", "words"), [("version", 99, "version 99"), ("numerics", 0, "numbers are of version 0"),
                                   ("format", "other", "no checkpoint of lmma")],
 )  # fmt: skip
 def test_another_version_is_refused(label, value, words, tmp_path):

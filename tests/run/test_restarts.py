@@ -2,12 +2,12 @@ import math
 
 import numpy as np
 import pytest
-from lmma.run.rules import Stagnation
+from lmma.run.stopping import ENDINGS, Stagnation
 
 import lmma
 from lmma.problems import get
-from lmma.run.counters import Leg
-from lmma.run.restarts import BIPOP, IPOP, RESTART_AFTER, leg_key, leg_start, schedule
+from lmma.run.counters import SingleRun
+from lmma.run.restarts import BIPOP, IPOP, restart_key, restart_point, schedule
 
 KEY = (1, 2)
 
@@ -16,7 +16,7 @@ def spheres(X):
     return np.sum(np.square(X), axis=1)
 
 
-# Each rule that ends a leg, on a problem that provokes it
+# Each rule that ends a run, on a problem that provokes it
 
 
 def flat(X):
@@ -43,16 +43,16 @@ def test_each_rule_ends_a_leg_of_the_problem_that_provokes_it(fun, options, reas
     result = lmma.minimize(
         fun, np.ones(3), 1.0, method=method, vectorized=True, rng=3, restarts=1, maxfevals=200_000, **options
     )
-    assert result.legs[0].reason == reason
-    assert reason in RESTART_AFTER
-    assert len(result.legs) == 2
+    assert result.runs[0].reason == reason
+    assert ENDINGS[reason].restarts
+    assert len(result.runs) == 2
     assert "1 restarts" in result.message
 
 
 @pytest.mark.parametrize("sigma", [0.0, math.inf, math.nan])
 def test_a_step_size_that_is_none_ends_a_leg(sigma, monkeypatch):
     factor = lmma.strategies.parts.stepsize.CSA.factor
-    broken = iter([sigma])  # once: the second leg is sound
+    broken = iter([sigma])  # once: the second run is sound
     monkeypatch.setattr(
         lmma.strategies.parts.stepsize.CSA, "factor", lambda self: next(broken, None) or factor(self)
     )
@@ -60,7 +60,7 @@ def test_a_step_size_that_is_none_ends_a_leg(sigma, monkeypatch):
         monkeypatch.setattr(lmma.strategies.parts.stepsize.CSA, "factor", lambda self: 1e-200)
     result = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=3, restarts=1, tolx=0, tolfun=0,
                            maxfevals=5000)  # fmt: skip
-    assert result.legs[0].reason == "numerical"
+    assert result.runs[0].reason == "numerical"
 
 
 def test_a_matrix_that_cannot_be_decomposed_ends_a_leg(monkeypatch):
@@ -69,7 +69,7 @@ def test_a_matrix_that_cannot_be_decomposed_ends_a_leg(monkeypatch):
 
     monkeypatch.setattr(np.linalg, "eigh", fails)
     result = lmma.minimize(spheres, np.ones(3), 1.0, method="cma-es", vectorized=True, rng=3, restarts=1)
-    assert [leg.reason for leg in result.legs] == ["numerical", "numerical"]
+    assert [run.reason for run in result.runs] == ["numerical", "numerical"]
 
 
 def test_a_run_that_only_fails_stops_early_and_says_why():
@@ -99,33 +99,33 @@ def test_a_stagnating_record_stays_small():
     for k in range(20_000):
         rule.watch(np.array([1.0 / (k + 1), 2.0 / (k + 1)]))
     assert len(rule.get_state()["best"]) <= Stagnation.KEPT
-    assert rule.check() is None
+    assert rule.check(None) is None
 
 
 # Schedules
 
 
 def test_ipop_doubles_the_population():
-    legs = [Leg(10, 100, 1.0, "tolx")]
+    runs = [SingleRun(10, 100, 1.0, "tolx")]
     sizes = []
-    while (plan := IPOP(4).next(legs, KEY)) is not None:
+    while (plan := IPOP(4).next(runs, KEY)) is not None:
         sizes.append(plan.popsize)
-        legs.append(Leg(plan.popsize, 100, 1.0, "tolx"))
+        runs.append(SingleRun(plan.popsize, 100, 1.0, "tolx"))
     assert sizes == [20, 40, 80, 160]
 
 
 def test_bipop_shares_evaluations_between_large_and_small_populations():
-    legs = [Leg(10, 1000, 1.0, "tolx")]
-    while (plan := BIPOP(5).next(legs, KEY)) is not None:
+    runs = [SingleRun(10, 1000, 1.0, "tolx")]
+    while (plan := BIPOP(5).next(runs, KEY)) is not None:
         used = 100 * plan.popsize if plan.allowance is None else min(100 * plan.popsize, plan.allowance)
-        legs.append(Leg(plan.popsize, used, 1.0, "tolx", plan.small))
+        runs.append(SingleRun(plan.popsize, used, 1.0, "tolx", plan.small))
         if plan.small:
-            assert 10 <= plan.popsize <= legs[-2].popsize * 16
+            assert 10 <= plan.popsize <= runs[-2].popsize * 16
             assert 0.01 <= plan.sigma_factor <= 1
-    large = [leg.popsize for leg in legs if not leg.small]
+    large = [run.popsize for run in runs if not run.small]
     assert large == [10, 20, 40, 80, 160, 320]
-    small = sum(leg.evaluations for leg in legs if leg.small)
-    assert 0.3 < small / sum(leg.evaluations for leg in legs[1:] if not leg.small) < 1.2
+    small = sum(run.evaluations for run in runs if run.small)
+    assert 0.3 < small / sum(run.evaluations for run in runs[1:] if not run.small) < 1.2
 
 
 @pytest.mark.parametrize(
@@ -149,22 +149,22 @@ def test_other_forms_are_refused(given):
         schedule(given)
 
 
-def test_later_legs_start_elsewhere_and_the_first_where_it_was_told():
+def test_later_restarts_begin_elsewhere_and_the_first_where_it_was_told():
     x0 = np.ones(4)
-    starts = [leg_start(x0, 1.0, KEY, number, None) for number in range(3)]
+    starts = [restart_point(x0, 1.0, KEY, number, None) for number in range(3)]
     assert np.array_equal(starts[0], x0)
     assert not np.allclose(starts[1], starts[2])
-    assert leg_key(KEY, 0) == KEY != leg_key(KEY, 1)
+    assert restart_key(KEY, 0) == KEY != restart_key(KEY, 1)
 
 
-def test_restarts_do_not_change_the_first_leg():
+def test_restarts_do_not_change_the_first_run():
     alone = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=1)
     more = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=1, restarts=2)
-    assert more.legs[0].evaluations == alone.nfev
-    assert more.legs[0].best_fun == alone.fun
-    assert [leg.popsize for leg in more.legs] == [7, 14, 28]
-    assert more.nfev == sum(leg.evaluations for leg in more.legs)
-    assert more.fun == min(leg.best_fun for leg in more.legs)
+    assert more.runs[0].evaluations == alone.nfev
+    assert more.runs[0].best_fun == alone.fun
+    assert [run.popsize for run in more.runs] == [7, 14, 28]
+    assert more.nfev == sum(run.evaluations for run in more.runs)
+    assert more.fun == min(run.best_fun for run in more.runs)
 
 
 def test_a_seed_determines_all_legs():
@@ -175,7 +175,7 @@ def test_a_seed_determines_all_legs():
         for _ in range(2)
     ]
     assert np.array_equal(runs[0].x, runs[1].x)
-    assert runs[0].legs == runs[1].legs
+    assert runs[0].runs == runs[1].runs
 
 
 def test_budgets_hold_over_all_legs():

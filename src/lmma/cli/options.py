@@ -29,15 +29,17 @@ def add_run_options(parser: argparse.ArgumentParser, notes: dict[str, str]) -> N
     groups = {title: parser.add_argument_group(title) for title in GROUPS}
     for name, spelling, default in spellings():
         if spelling.flag:
-            _add(groups[spelling.group], name, spelling, notes.get(name, _told(default)))
+            _add(groups[spelling.group], name, spelling, default, notes.get(name, _told(default)))
 
 
-def _add(group: argparse._ArgumentGroup, name: str, spelling: Spelling, default: str) -> None:
+def _add(group: argparse._ArgumentGroup, name: str, spelling: Spelling, default: Any, told: str) -> None:
     # What is not given is not there: defaults stand in RunOptions alone
-    text = spelling.help + (f" (default: {default})" if default else "")
+    text = spelling.help + (f" (default: {told})" if told else "")
     shared: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text.replace("%", "%%")}
-    if spelling.kind == "switch":
+    if spelling.kind == "switch" and default is True:
         group.add_argument(spelling.flag, action=argparse.BooleanOptionalAction, **shared)
+    elif spelling.kind == "switch":
+        group.add_argument(spelling.flag, action="store_true", **shared)
     elif spelling.choices:
         group.add_argument(spelling.flag, choices=spelling.choices, **shared)
     else:
@@ -47,9 +49,7 @@ def _add(group: argparse._ArgumentGroup, name: str, spelling: Spelling, default:
 
 
 def _told(default: Any) -> str:
-    if default is True or default is False:
-        return "yes" if default else ""
-    return "" if default is None or default == {} else str(default)
+    return "yes" if default is True else "" if default in (None, {}) or default is False else str(default)
 
 
 def given_options(args: argparse.Namespace, n: int) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lmma.cli import status
 from lmma.cli.options import in_shell
 from lmma.run.result import message
@@ -62,8 +64,8 @@ class Summary:
 
     @property
     def sigma0(self) -> float:
-        """The step size that the present strategy began with."""
-        return self.run.strategy.sigma0
+        """The step size that the run began with; the geometric mean of one for each coordinate."""
+        return math.exp(float(np.mean(np.log(self.run.setup.sigma0))))
 
     def as_text(self, plot: Path | None = None, save_x: Path | None = None) -> str:
         """Return a summary for people."""
