@@ -82,9 +82,13 @@ class Run:
         self.recorder = _recorder(options.history)
         self.warnings: list[str] = []
         self.stop: Stop | None = None
-        resumed = self.checkpoint is not None and self.checkpoint.restore(self)
-        self.log = _log(options, self.counters.evaluations if resumed else None)
         self._observers = tuple(observers)
+        try:
+            resumed = self.checkpoint is not None and self.checkpoint.restore(self)
+            self.log = _log(options, self.counters.evaluations if resumed else None)
+        except BaseException:
+            self.evaluate.close()
+            raise
 
     def execute(self, *, catch_interrupt: bool = False) -> OptimizeResult:
         """Search until a rule, a callback or Ctrl-C ends it; return the result."""

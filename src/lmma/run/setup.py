@@ -90,7 +90,7 @@ def setup(
 
 def suggest_for_misspelt(cls: type[Strategy], constants: Mapping[str, Any]) -> None:
     """Raise TypeError for a keyword that is no constant of the method, naming what is near."""
-    own = cls.constant_names()
+    own = cls.known_options()
     arguments = [declared.name for declared in fields(RunOptions) if declared.name != "constants"]
     takes = ", ".join(own) or "none"
     for name in constants:
