@@ -104,7 +104,7 @@ def test_a_quorum_does_not_wait_for_stragglers_and_drops_what_they_bring(on_clus
 
 
 def test_an_objective_workers_cannot_load_is_an_error_at_once(on_cluster):
-    class Sour:
+    class NotLoadable:
         def __call__(self, x):
             return 0.0
 
@@ -112,7 +112,7 @@ def test_an_objective_workers_cannot_load_is_an_error_at_once(on_cluster):
             return os.listdir, ("/no/such/folder",)
 
     with pytest.raises(ClusterError, match="FileNotFoundError"):
-        on_cluster(Sour())(ROWS)
+        on_cluster(NotLoadable())(ROWS)
 
 
 def test_the_objective_travels_once_not_with_every_task(on_cluster):
