@@ -63,6 +63,7 @@ class ReplicaState:
     position: Position
     recipe: bytes  # how to make a strategy of the kind
     saved: bytes  # in the format of checkpoints
+    number: int = 0  # in the order in which a run sends states
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class ReplicaSetup(HostSetup):
 class ReplicaReply(Reply):
     """A reply that says where the replica stands."""
 
+    state: int = field(kw_only=True)  # number of the state it began from
     position: Position = field(kw_only=True)
     checksum: tuple[Position, str] | None = field(kw_only=True)  # the last, and of which position
     kernels: str = field(kw_only=True)
@@ -196,6 +198,7 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
         self._box = setup.box
         self._blas_threads = setup.blas_threads
         self._bounded: BoundedStrategy | None = None
+        self._state = NO_STATE  # number of the one it began from
         self._position = Position(NO_STATE, 0)
         self._checksum: tuple[Position, str] | None = None
         self._state_lock = threading.Lock()
@@ -220,11 +223,13 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
         return ReplicaReply(**(vars(reply) | vars(self.evaluate(x))))
 
     def _reply(self, status: Status) -> ReplicaReply:
-        return ReplicaReply(status, position=self._position, checksum=self._checksum, kernels=kernel_name())
+        return ReplicaReply(
+            status, state=self._state, position=self._position, checksum=self._checksum, kernels=kernel_name()
+        )
 
     def _load(self, state: ReplicaState) -> None:
         self._bounded = from_state(state, self._box)
-        self._position, self._checksum = state.position, None
+        self._state, self._position, self._checksum = state.number, state.position, None
         self._bounded.ask()
 
     def _catch_up(self, task: ReplicaTask) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -50,7 +51,7 @@ class ReplicatedDriver(ClusterDriver):
     ) -> None:
         super().__init__(objective, options, transport)
         self.check = check
-        self.resent = 0  # states sent to replicas that had one
+        self.resent = 0  # how often a replica's state proved useless and was sent again
         self._bounded: BoundedStrategy | None = None
         self._injected: list[Array] = []  # points that waited at the last attend()
         self._restart = -1  # how often the strategy has been another one
@@ -62,7 +63,10 @@ class ReplicatedDriver(ClusterDriver):
         self._state: ReplicaState | None = None  # of this generation, if a worker needed it
         self._rows: npt.NDArray[np.intp] = np.arange(0)  # what is evaluated next, as rows of the population
         self._known: dict[str, int] = {}  # token -> events of this restart that its replica has gone through
-        self._states_sent: dict[str, int] = {}  # token -> states in a row without an evaluation
+        self._states_sent = 0
+        self._last_state: dict[str, int] = {}  # token -> number of the state last sent to it
+        self._loading: set[str] = set()  # tokens of workers that have not replied to it yet
+        self._useless_states: dict[str, int] = {}  # token -> states in a row without an evaluation
 
     # What the strategy goes through
 
@@ -125,11 +129,13 @@ class ReplicatedDriver(ClusterDriver):
         """Send the state to a worker that has none, or too old a one; it gets tasks when it has replied."""
         if self._is_near(worker):
             return True
-        sent = self._states_sent.get(worker.token, 0)
-        if sent >= USELESS_STATES:
+        if worker.token in self._loading:
+            return False
+        useless = self._useless_states.get(worker.token, 0)
+        if useless >= USELESS_STATES:
             raise ClusterError(f"worker {worker.name} cannot follow the run, though it was sent the state")
         worker.ready = False
-        self._states_sent[worker.token] = sent + 1
+        self._useless_states[worker.token] = useless + 1
         self._send(Request(worker), self._first_payload(worker))
         return False
 
@@ -139,7 +145,10 @@ class ReplicatedDriver(ClusterDriver):
         if self._state is None:  # the same for all that join in this generation
             position = Position(self._restart, self._settled)
             self._state = take_state(self._bounded, self._injected, position)
-        return self._state
+        self._states_sent += 1
+        self._last_state[worker.token] = self._states_sent
+        self._loading.add(worker.token)
+        return replace(self._state, number=self._states_sent)
 
     def _setup(self, worker: ClusterWorker) -> ReplicaSetup:
         box = None if self._bounded is None else self._bounded.box
@@ -149,6 +158,9 @@ class ReplicatedDriver(ClusterDriver):
         """Take in where a replica stands; use its values only if it stands where it should."""
         if not isinstance(reply, ReplicaReply):
             return True
+        if reply.state != self._last_state[worker.token]:
+            return False  # to a request from before the state was sent again
+        self._loading.discard(worker.token)
         if reply.status == "behind":
             self._forget_state(worker)
             return False
@@ -160,7 +172,7 @@ class ReplicatedDriver(ClusterDriver):
             return False
         self._known[worker.token] = max(reply.position.events, self._known.get(worker.token, -1))
         if reply.status == "done":
-            self._states_sent.pop(worker.token, None)
+            self._useless_states.pop(worker.token, None)
         return True
 
     def _has_diverged(self, reply: ReplicaReply) -> bool:
@@ -170,8 +182,7 @@ class ReplicatedDriver(ClusterDriver):
 
     def _forget_state(self, worker: ClusterWorker) -> None:
         """Have the state sent to a replica that has a useless one."""
-        self.resent += 1
-        self._known.pop(worker.token, None)
+        self.resent += self._known.pop(worker.token, None) is not None
 
     def _warn(self, worker: ClusterWorker, reply: ReplicaReply) -> None:
         if not self.warnings:
