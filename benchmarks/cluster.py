@@ -1,9 +1,9 @@
-"""What travels and how long it takes: seeds against vectors on a local cluster of Dask, or of Ray.
+"""What travels and how long it takes: replicas against vectors on a local cluster of Dask, or of Ray.
 
-    python benchmarks/cluster.py                     # bytes a generation at n = 10^3 and 10^6, seeds
-    python benchmarks/cluster.py --time --n 100000   # 50 generations, seeds and vectors in turn
+    python benchmarks/cluster.py                     # bytes per generation at n = 10^3 and 10^6, replicas
+    python benchmarks/cluster.py --time --n 100000   # 50 generations, replicas and vectors in turn
 
-Bytes are counted twice: the letters themselves, and all that passes the loopback interface, heartbeats and
+Bytes are counted twice: the messages themselves, and all that passes the loopback interface, heartbeats and
 protocol included. For the second the script moves into a network namespace of its own where it may.
 """
 
@@ -19,8 +19,8 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LMMA_NUM_THREADS"):
 import numpy as np
 
 import lmma
+from lmma.cluster import Replicated
 from lmma.evaluation import evaluator
-from lmma.run.replicas.replicated import Replicated
 
 
 class Watched:
@@ -48,17 +48,17 @@ def quick(x):
 
 
 def slow(x):
-    time.sleep(0.03)  # long enough for a letter of its own
+    time.sleep(0.03)  # long enough for a message of its own
     return float(x[0])
 
 
 def measure(workers, n, generations, fun, popsize):
-    """Return bytes of letters, bytes on the wire, and seconds, each for a generation."""
+    """Return bytes of messages, bytes on the wire, and seconds, each for a generation."""
     watched, marks = Watched(workers), []
 
     def callback(x):
-        letters = watched.evaluate.sent + watched.evaluate.received
-        marks.append((letters, on_the_wire(), time.perf_counter()))
+        messages = watched.evaluate.sent + watched.evaluate.received
+        marks.append((messages, on_the_wire(), time.perf_counter()))
 
     begin = time.perf_counter()
     result = lmma.minimize(
@@ -67,12 +67,12 @@ def measure(workers, n, generations, fun, popsize):
     )  # fmt: skip
     steps = np.diff(marks[1:], axis=0)  # the first generation brings everybody the objective and the state
     popsize = result.nfev // result.nit
-    letters, wire, seconds = np.median(steps, axis=0)
-    return popsize, letters, wire, seconds, time.perf_counter() - begin, result
+    messages, wire, seconds = np.median(steps, axis=0)
+    return popsize, messages, wire, seconds, time.perf_counter() - begin, result
 
 
-def start(engine, workers):
-    if engine == "ray":
+def start(kind, workers):
+    if kind == "ray":
         import ray
 
         ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
@@ -86,11 +86,11 @@ def start(engine, workers):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--engine", choices=("dask", "ray"), default="dask")
+    parser.add_argument("--kind", choices=("dask", "ray"), default="dask")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--n", type=int, nargs="*", default=[1000, 1_000_000])
     parser.add_argument("--generations", type=int, default=50)
-    parser.add_argument("--time", action="store_true", help="seeds and vectors in turn")
+    parser.add_argument("--time", action="store_true", help="replicas and vectors in turn")
     args = parser.parse_args()
     if "LMMA_ALONE" not in os.environ and not args.time:
         os.environ["LMMA_ALONE"] = "1"
@@ -98,21 +98,21 @@ def main():
             own = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
             os.execvp(own[0], [*own, sys.executable, *sys.argv])
         print("no namespace of one's own here: other programs' traffic counts too")
-    handle = start(args.engine, args.workers)
+    cluster = start(args.kind, args.workers)
     idle, began = on_the_wire(), time.perf_counter()
     time.sleep(5)
     idle = (on_the_wire() - idle) / (time.perf_counter() - began)
-    print(f"{args.engine}, {args.workers} workers; idle: {idle:,.0f} bytes/s on the wire")
-    print(f"{'n':>9} {'how':8} {'lam':>4} {'letters':>13} {'wire':>13} {'s/gen':>8} {'s in all':>8}")
+    print(f"{args.kind}, {args.workers} workers; idle: {idle:,.0f} bytes/s on the wire")
+    print(f"{'n':>9} {'how':8} {'lam':>4} {'messages':>13} {'wire':>13} {'s/gen':>8} {'s in all':>8}")
     for n in args.n:
         results = []
-        for how in ("seeds", "vectors", "seeds", "vectors") if args.time else ("seeds",):
-            workers = Replicated(handle) if how == "seeds" else handle
-            popsize, letters, wire, seconds, whole, result = measure(
+        for how in ("replicas", "vectors", "replicas", "vectors") if args.time else ("replicas",):
+            workers = Replicated(cluster) if how == "replicas" else cluster
+            popsize, messages, wire, seconds, whole, result = measure(
                 workers, n, args.generations, quick if args.time else slow, None if args.time else 40
             )
             print(
-                f"{n:9} {how:8} {popsize:4} {letters:13,.0f} {wire:13,.0f} {seconds:8.3f} {whole:8.2f}",
+                f"{n:9} {how:8} {popsize:4} {messages:13,.0f} {wire:13,.0f} {seconds:8.3f} {whole:8.2f}",
                 flush=True,
             )
             results.append(result)

@@ -2,9 +2,9 @@
 
     python benchmarks/cluster_plan.py
 
-The simulation runs the driver's own code (``lmma.evaluation.cluster.driver``, ``lmma.cluster``) against
-workers that exist as events on a virtual clock: letters have their real size, evaluations take log-normal times,
-nothing is computed. What the driver itself costs is measured on the real clock.
+The simulation runs the driver's own code (``lmma.evaluation.cluster.driver``, ``lmma.run.replicas``) against
+workers that exist as events on a virtual clock: messages have their real size, evaluations take log-normal
+times, nothing is computed. What the driver itself costs is measured on the real clock.
 """
 
 import argparse
@@ -19,18 +19,19 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LMMA_NUM_THREADS"):
 import numpy as np
 
 import lmma
+from lmma.evaluation import EvaluationOptions, pickling
 from lmma.evaluation.cluster import driver
-from lmma.evaluation.cluster.driver import Cluster
-from lmma.evaluation.cluster.transport import Engine
-from lmma.evaluation.cluster.worker_host import Answer
-from lmma.run.replicas.replica import News, State, kernel_name
-from lmma.run.replicas.replicated import Seeds
+from lmma.evaluation.cluster.driver import VectorDriver
+from lmma.evaluation.cluster.messages import Reply
+from lmma.evaluation.cluster.transport import Transport
+from lmma.run.replicas.replica import ReplicaReply, ReplicaState, kernel_name
+from lmma.run.replicas.replica_driver import ReplicatedDriver
 
-LETTER = 3e3  # bytes a letter and its answer cost besides their contents; benchmarks/cluster.py, Dask
+MESSAGE = 3e3  # bytes a message and its reply cost besides their contents; benchmarks/cluster.py, Dask
 HOPS = 2  # Dask's scheduler passes everything on
 
 
-class Simulated(Engine):
+class Simulated(Transport):
     """Workers on a virtual clock."""
 
     name = "Simulation"
@@ -41,92 +42,99 @@ class Simulated(Engine):
         self.random = np.random.default_rng(seed)
         self.clock = 0.0
         self.work = 0.0  # seconds spent on evaluations
-        self.letters = 0
-        self.due = []  # (when, ticket, answer)
+        self.messages = 0
+        self.due = []  # (when, request, reply)
+        self.states = {}  # worker -> number of the state it has
         self.free_at = dict.fromkeys(self.names, 0.0)
 
-    def members(self):
+    def workers(self):
         return self.names
 
-    def send(self, ticket, member, letter):
-        self.letters += 1
-        body = pickle.loads(letter).body
-        begin = max(self.clock, self.free_at[member])
-        if body is None or isinstance(body, State):
-            news = News(body.leg, body.position, None, kernel_name()) if body is not None else None
-            answer = Answer("hello", news=news)
-        elif isinstance(body, np.ndarray):
+    def send(self, request, worker, message):
+        self.messages += 1
+        payload = pickle.loads(message).payload
+        begin = max(self.clock, self.free_at[worker])
+        if payload is None:
+            reply = Reply("ready")
+        elif isinstance(payload, np.ndarray):
             begin += self.takes()
-            answer = Answer("done", self.function(body), seconds=1.0)
+            reply = Reply("done", self.function(payload), seconds=1.0)
         else:
-            news = News(body.leg, body.position, None, kernel_name())
-            if body.rows is None:
-                answer = Answer("hello", news=news)
+            if isinstance(payload, ReplicaState):
+                self.states[worker] = payload.number
+            replica = {
+                "state": self.states[worker],
+                "position": payload.position,
+                "checksum": None,
+                "kernels": kernel_name(),
+            }
+            if isinstance(payload, ReplicaState) or payload.rows is None:
+                reply = ReplicaReply("ready", **replica)
             else:
                 begin += self.takes()
-                answer = Answer("done", self.random.random(len(body.rows)), seconds=1.0, news=news)
-        self.free_at[member] = begin
-        heapq.heappush(self.due, (begin, ticket, pickle.dumps(answer)))
+                reply = ReplicaReply("done", self.random.random(len(payload.rows)), seconds=1.0, **replica)
+        self.free_at[worker] = begin
+        heapq.heappush(self.due, (begin, request, pickle.dumps(reply)))
 
     def takes(self):
         seconds = float(np.exp(self.spread * self.random.standard_normal()))
         self.work += seconds
         return seconds
 
-    def answers(self, seconds):
-        when, ticket, answer = heapq.heappop(self.due)
+    def replies(self, seconds):
+        when, request, reply = heapq.heappop(self.due)
         self.clock = max(self.clock, when)
-        return [(ticket, answer)]
+        return [(request, reply)]
 
-    def close(self, members):
+    def close(self, tokens):
         pass
 
 
-class Given:
-    def __init__(self, make):
-        self.make = make
+class OnTransport:
+    """Workers reached by the given transport, through a driver of the given class."""
 
-    def evaluator(self, fun, args, on_error, *, vectorized, timeout, quorum):
-        return self.make(fun, args, on_error, quorum)
+    def __init__(self, transport, driver_class):
+        self.transport, self.driver_class = transport, driver_class
+
+    def evaluator(self, fun, args, on_error, **options):
+        objective, options = pickling.dumps((fun, args)), EvaluationOptions(on_error, **options)
+        self.evaluate = self.driver_class(objective, options, self.transport)
+        return self.evaluate
 
 
 def volume(workers, popsize, generations=6):
     """Print what travels, and what the driver does, with the given number of workers."""
-    engine = Simulated(workers, 0.5)
-    made = []
-
-    def make(fun, args, on_error, quorum):
-        made.append(Seeds(fun, args, on_error, engine=engine, quorum=quorum))
-        return made[0]
-
+    transport = Simulated(workers, 0.5)
+    replicas = OnTransport(transport, ReplicatedDriver)
     marks = []
 
     def note(x):
-        marks.append((made[0].sent, made[0].received, engine.letters, time.process_time()))
+        evaluate = replicas.evaluate
+        marks.append((evaluate.sent, evaluate.received, transport.messages, time.process_time()))
 
     lmma.minimize(
         np.sum, np.ones(50), 1.0, method="lm-ma-es", popsize=popsize, rng=1, maxiter=generations,
-        workers=Given(make), callback=note, tolfun=0, stagnation=False,
+        workers=replicas, callback=note, tolfun=0, stagnation=False,
     )  # fmt: skip
-    sent, received, letters, cpu = np.mean(np.diff(marks[1:], axis=0), axis=0)
-    wire = HOPS * (sent + received) + letters * LETTER
+    sent, received, messages, cpu = np.mean(np.diff(marks[1:], axis=0), axis=0)
+    wire = HOPS * (sent + received) + messages * MESSAGE
     print(
-        f"{workers:8} {popsize:7} {letters:8,.0f} {sent / 1e6:9.2f} {received / 1e6:9.2f} {wire / 1e6:9.2f} "
+        f"{workers:8} {popsize:7} {messages:8,.0f} {sent / 1e6:9.2f} {received / 1e6:9.2f} {wire / 1e6:9.2f} "
         f"{wire / 1.25e9:9.4f} {cpu:9.3f}"
     )
 
 
 def stragglers(workers, popsize, spread, quorum, generations=30):
-    """Return virtual seconds a generation, share of time workers evaluate, share of evaluations late."""
-    engine = Simulated(workers, spread, lambda X: np.sum(X**2, axis=1))
+    """Return virtual seconds per generation, share of time workers evaluate, share of evaluations late."""
+    transport = Simulated(workers, spread, lambda X: np.sum(X**2, axis=1))
     result = lmma.minimize(
         np.sum, np.ones(100), 1.0, method="csa-es", popsize=popsize, rng=1, maxiter=generations,
-        workers=Given(lambda *words: Cluster(*words[:3], engine=engine, quorum=words[3])),
+        workers=OnTransport(transport, VectorDriver),
         quorum=quorum, tolfun=0, stagnation=False,
     )  # fmt: skip
     assert result.nit == generations, result.message
-    work = engine.work - sum(max(0.0, end - engine.clock) for end in engine.free_at.values())
-    return engine.clock / generations, work / (engine.clock * workers), result.late / result.nfev
+    work = transport.work - sum(max(0.0, end - transport.clock) for end in transport.free_at.values())
+    return transport.clock / generations, work / (transport.clock * workers), result.late / result.nfev
 
 
 def to_target(workers, popsize, spread, quorum, n=20):
@@ -134,13 +142,13 @@ def to_target(workers, popsize, spread, quorum, n=20):
     axes = 1e3 ** (np.arange(n) / (n - 1))
     times, counts = [], []
     for seed in (1, 2, 3):
-        engine = Simulated(workers, spread, lambda X: np.square(X) @ axes, seed)
+        transport = Simulated(workers, spread, lambda X: np.square(X) @ axes, seed)
         result = lmma.minimize(
             np.sum, np.ones(n), 1.0, method="ma-es", popsize=popsize, rng=seed, ftarget=1e-6, quorum=quorum,
-            workers=Given(lambda *words, e=engine: Cluster(*words[:3], engine=e, quorum=words[3])),
+            workers=OnTransport(transport, VectorDriver),
         )  # fmt: skip
         assert result.success, result.message
-        times.append(engine.clock)
+        times.append(transport.clock)
         counts.append(result.nit)
     return float(np.median(counts)), float(np.median(times))
 
@@ -181,13 +189,13 @@ def plan(n=10**8, workers=1000, threads=32, gigabit=10):
     ratio = (m + 2) / (45 + 2)  # a candidate costs a pass over each direction vector
     for lam in (m, 1000):
         own = max(1, lam // workers)
-        names = HOPS * 2 * workers * lam * 8 + (lam + workers) * LETTER  # values go out twice, in case
+        names = HOPS * 2 * workers * lam * 8 + (lam + workers) * MESSAGE  # values go out twice, in case
         everything = (lam * ask + tell) * ratio
         least = (own * ask + tell) * ratio + lam // 2 * draw
         for how, travels, kept, seconds in (
             ("vectors from the driver", lam * vector, lam, everything),
-            ("seeds, every replica asks for all", names, lam, everything),
-            ("seeds, own candidates, z redrawn", names, own, least),
+            ("replicas, each asks for all", names, lam, everything),
+            ("replicas, own candidates, z redrawn", names, own, least),
         ):
             memory = (m + 2 * kept + 8) * vector
             print(
@@ -208,8 +216,8 @@ def main():
     plan()
     if args.only_plan:
         return
-    print("what travels in a generation with seeds (MB), by the driver's own code")
-    print(f"{'workers':>8} {'lam':>7} {'letters':>8}", end=" ")
+    print("what travels in a generation with replicas (MB), by the driver's own code")
+    print(f"{'workers':>8} {'lam':>7} {'messages':>8}", end=" ")
     print(f"{'sent':>9} {'received':>9} {'wire':>9} {'s/10Gb':>9} {'s driver':>9}")
     for workers, popsize in ((10, 100), (100, 100), (100, 1000), (1000, 1000), (1000, 4000)):
         volume(workers, popsize)

@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import lmma
-from lmma.evaluation.pool.pool import Pool
+from lmma.evaluation import evaluator
 
 
 def objective(seconds: float, spin: bool):
@@ -36,19 +36,19 @@ def busy(
     workers: int, n: int, milliseconds: float, seconds: float, spin: bool, method: str
 ) -> tuple[float, int]:
     """Return the share of time workers spend inside the objective, and the number of evaluations."""
-    with_values = Pool(objective(milliseconds / 1000, spin), workers=workers)
+    evaluate = evaluator(objective(milliseconds / 1000, spin), workers=workers)
     es = lmma.strategy(method, np.zeros(n), 1.0, rng=1)
-    with_values(es.ask(with_values.buffer(es.popsize, n, "float64")))  # workers have started
+    evaluate(es.ask(evaluate.buffer(es.popsize, n, "float64")))  # workers have started
     es.tell(np.arange(es.popsize))
     inside, count = 0.0, 0
     begin = time.perf_counter()
     while time.perf_counter() - begin < seconds:
-        spent = with_values(es.ask(with_values.buffer(es.popsize, n, "float64")))
+        spent = evaluate(es.ask(evaluate.buffer(es.popsize, n, "float64")))
         inside += float(spent.sum())
         count += len(spent)
         es.tell(spent)
     elapsed = time.perf_counter() - begin
-    with_values.close()
+    evaluate.close()
     return inside / (workers * elapsed), count
 
 

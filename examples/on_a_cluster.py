@@ -16,7 +16,7 @@ import sys
 import numpy as np
 
 import lmma
-from lmma.run.replicas.replicated import Replicated
+from lmma.cluster import Replicated
 
 N = 1000
 
@@ -35,7 +35,7 @@ def loss(x, data):
 
 
 def main(address=None):
-    """Run on the cluster at ``address``, with seeds instead of vectors, or in two processes here."""
+    """Run on the cluster at ``address``, with a replica on each worker, or in two processes here."""
     options = {"method": "lm-ma-es", "rng": 1, "maxiter": 30, "timeout": 60}
     if address is None:
         data = load()

@@ -23,14 +23,14 @@ def chaotic(function, folder, hang):
     """
 
     def fun(x):
+        note(folder / "begun", b".")
         name = hashlib.sha256(x.tobytes()).hexdigest()[:32]
         kills = len(list(folder.glob(f"{name}.*")))
         draw = random.Random(f"{name} {kills}").random()
         for kind, rate in RATES.items():
             draw -= rate
             if draw < 0:
-                with open(folder / "faults", "ab", buffering=0) as file:
-                    file.write(kind.encode() + b"\n")  # one write: whole even if others write too
+                note(folder / "faults", kind.encode() + b"\n")
                 if kind == "raise":
                     raise OSError("injected")
                 if kind == "nan":
@@ -44,6 +44,11 @@ def chaotic(function, folder, hang):
         return float(function(x[np.newaxis])[0])
 
     return fun
+
+
+def note(file, words):
+    with open(file, "ab", buffering=0) as log:
+        log.write(words)  # one write: whole even if others write too
 
 
 def ellipsoid(n, condition, seed):
@@ -61,6 +66,8 @@ def assert_every_fault_is_counted(n, target, folder, timeout, budget, workers=2)
     faults = Counter((folder / "faults").read_text().split())
     assert result.success, result.message
     died = result.failed.get("died", 0)  # three kills in a row on one candidate
+    begun = len((folder / "begun").read_bytes())
+    assert result.nfev == begun - faults["kill"] + died  # what was killed is begun again, but counted once
     assert result.failed.get("OSError", 0) == faults["raise"]
     assert result.failed.get("nan", 0) == faults["nan"]
     assert result.failed.get("timeout", 0) == faults["hang"]

@@ -1,4 +1,4 @@
-"""Real engines on this machine, started once for all tests; skipped with a word where they are missing."""
+"""Real clusters on this machine, started once for all tests; skipped with a word where one is missing."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ MISSING = "not installed: pip install 'lmma[{}]'"
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    for item in items:  # an engine's tests all in one process of xdist, so that it is started once
+    for item in items:  # a cluster's tests all in one process of xdist, so that it is started once
         if "tests/cluster" in item.nodeid:
             names = [*getattr(item, "fixturenames", ()), item.nodeid]
             other = "ray_session" in names or "[ray" in item.nodeid or "mpi" in item.nodeid
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def importable():
-    """Have processes of engines find lmma where this one found it."""
+    """Have the processes of clusters find lmma where this one found it."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     yield
@@ -63,5 +63,5 @@ def ray_session(ray_cluster):
 
 @pytest.fixture(params=["dask", "ray"])
 def cluster(request):
-    """A handle that ``workers=`` takes."""
+    """A cluster as ``workers=`` takes it."""
     return request.getfixturevalue({"dask": "dask_client", "ray": "ray_session"}[request.param])

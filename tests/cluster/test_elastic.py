@@ -13,7 +13,7 @@ import lmma
 from lmma.run.checkpoint import CheckpointError, read
 from lmma.run.replicas.replicated import Replicated
 
-DRIVER = Path(__file__).with_name("driver.py")
+RUN = Path(__file__).with_name("restarted_run.py")
 
 
 def wait_until(condition, seconds=60):
@@ -75,14 +75,14 @@ def test_nodes_of_ray_join_and_leave(ray_cluster, ray_session, tmp_path):
     wait_until(lambda: ray_session.cluster_resources()["CPU"] == 2)
 
 
-@pytest.mark.parametrize(("engine", "how"), [("dask", "seeds"), ("ray", "vectors")])
-def test_a_driver_killed_and_started_again_comes_to_the_same_end(engine, how, request, tmp_path):
-    if engine == "dask":
+@pytest.mark.parametrize(("kind", "how"), [("dask", "replicas"), ("ray", "vectors")])
+def test_a_driver_killed_and_started_again_comes_to_the_same_end(kind, how, request, tmp_path):
+    if kind == "dask":
         address = request.getfixturevalue("dask_cluster").scheduler_address
     else:
         address = request.getfixturevalue("ray_cluster").address
     saved, result = tmp_path / "run.npz", tmp_path / "result.npz"
-    words = [sys.executable, str(DRIVER), engine, address, how, str(saved), str(result)]
+    words = [sys.executable, str(RUN), kind, address, how, str(saved), str(result)]
     run = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     wait_until(lambda: generations(saved) >= 5, 120)
     run.kill()
@@ -90,9 +90,9 @@ def test_a_driver_killed_and_started_again_comes_to_the_same_end(engine, how, re
     assert not result.exists()
     assert subprocess.run(words, stderr=subprocess.PIPE, timeout=120).returncode == 0
 
-    import driver
+    import restarted_run
 
-    here = lmma.minimize(driver.fun, np.ones(6), 1.0, rng=1, maxiter=driver.GENERATIONS)
+    here = lmma.minimize(restarted_run.fun, np.ones(6), 1.0, rng=1, maxiter=restarted_run.GENERATIONS)
     with np.load(result) as there:
         assert np.array_equal(there["x"], here.x)
         assert np.array_equal(there["mean"], here.mean)

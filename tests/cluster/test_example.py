@@ -17,9 +17,9 @@ def printed(*words, **env):
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("engine", ["dask", "ray"])
-def test_the_example_prints_the_same_number_everywhere(engine, request):
-    if engine == "dask":
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_the_example_prints_the_same_number_everywhere(kind, request):
+    if kind == "dask":
         address = request.getfixturevalue("dask_cluster").scheduler_address
         there = printed(address.replace("tcp://", "dask://"))
     else:

@@ -14,7 +14,7 @@ import pytest
 
 import lmma
 
-CUT_OFF = Path(__file__).with_name("cut_off.py")
+NETWORK_CUT = Path(__file__).with_name("network_cut.py")
 
 
 def namespaces_are_allowed():
@@ -26,13 +26,13 @@ def namespaces_are_allowed():
     return done.returncode == 0
 
 
-@pytest.mark.parametrize("how", ["vectors", "seeds"])
+@pytest.mark.parametrize("how", ["vectors", "replicas"])
 def test_a_dask_worker_cut_off_from_the_network_is_done_without(tmp_path, how):
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'lmma[dask]'")
     if not namespaces_are_allowed():
         pytest.skip("network namespaces are not allowed here: a process is stopped instead, see below")
     done = subprocess.run(
-        ["unshare", "--net", sys.executable, str(CUT_OFF), str(tmp_path), how],
+        ["unshare", "--net", sys.executable, str(NETWORK_CUT), str(tmp_path), how],
         capture_output=True, text=True, timeout=150, env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

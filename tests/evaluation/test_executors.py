@@ -1,3 +1,4 @@
+import os
 import threading
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -7,7 +8,7 @@ import pytest
 
 import lmma
 from lmma.evaluation import EvaluationError, Serial, evaluator
-from lmma.evaluation.executors import Mapped, Submitted
+from lmma.evaluation.executors import Submitted
 from lmma.evaluation.pool.pool import Pool
 
 
@@ -46,7 +47,8 @@ def test_all_ways_raise_if_asked_to(workers, threads):
 def test_a_closure_reaches_the_processes_of_an_executor():
     offset = 7.0
     with ProcessPoolExecutor(1, mp_context=None) as executor:
-        evaluate = Submitted(lambda x, y: float(x[0] + y + offset), (1.0,), executor=executor)
+        evaluate = evaluator(lambda x, y: float(x[0] + y + offset), (1.0,), workers=executor)
+        assert isinstance(evaluate, Submitted)
         assert np.array_equal(evaluate(ROWS), ROWS[:, 0] + 8.0)
 
 
@@ -58,7 +60,7 @@ def test_a_quorum_leaves_late_futures_behind(threads):
             gate.wait(60)
         return x[0]
 
-    evaluate = Submitted(fun, executor=threads, quorum=0.8)
+    evaluate = evaluator(fun, workers=threads, quorum=0.8)
     values = evaluate(ROWS)
     gate.set()
     assert np.flatnonzero(np.isnan(values)).tolist() == [0]
@@ -74,7 +76,7 @@ def test_a_future_that_hangs_is_abandoned(threads):
             gate.wait(60)
         return x[0]
 
-    evaluate = Submitted(fun, executor=threads, timeout=0.3)
+    evaluate = evaluator(fun, workers=threads, timeout=0.3)
     values = evaluate(ROWS)
     gate.set()
     assert np.flatnonzero(np.isnan(values)).tolist() == [3]
@@ -101,7 +103,7 @@ def test_a_broken_executor_ends_the_run_with_the_best_so_far(threads):
 
 def test_a_map_that_loses_answers_is_refused():
     with pytest.raises(ValueError, match="must work like map"):
-        Mapped(lambda x: 0.0, map=lambda f, rows: [0.0])(ROWS)
+        evaluator(lambda x: 0.0, workers=lambda f, rows: [0.0])(ROWS)
 
 
 def test_a_run_through_threads_equals_a_serial_one(threads):
@@ -134,4 +136,10 @@ def test_wishes_that_cannot_be_met_are_refused(options, words):
 def test_a_timeout_brings_a_process_of_its_own():
     assert isinstance(evaluator(awkward, timeout=5.0), Pool)
     assert isinstance(evaluator(awkward, workers=1), Serial)
-    assert evaluator(awkward, workers=-1).__class__ in (Pool, Serial)
+
+
+def test_minus_one_is_a_worker_for_each_core_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 4, 5}, raising=False)
+    assert evaluator(awkward, workers=-1).workers == 3
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {4}, raising=False)
+    assert isinstance(evaluator(awkward, workers=-1), Serial)

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from lmma.evaluation.failures import EvaluationError, Failure, TaskFailure, WrongType
+
 Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
+Function = Callable[..., object]  # fun(x, *args); what it returns is checked, not trusted
 OnError = Literal["worst", "raise", "resample"]
 
 KEPT = 5  # failures kept with their traceback
 
 
-class EvaluationError(RuntimeError):
-    """An evaluation gave no number and ``on_error="raise"`` asked to hear of it."""
-
-
 @dataclass(frozen=True)
-class Failure:
-    """One evaluation that gave no number, with what is known about why."""
+class EvaluationOptions:
+    """How candidates are evaluated, whoever does it.
 
-    kind: str  # the exception's class, or "nan", "inf", "timeout", "died"
-    message: str
-    traceback: str = ""
+    Parameters
+    ----------
+    on_error : {"worst", "raise", "resample"}
+        What a failed evaluation means.
+    vectorized : bool
+        Whether ``fun`` takes many candidates at once, one per row.
+    timeout : float, optional
+        Seconds after which an evaluation is given up.
+    quorum : float
+        Share of a generation that must have returned before it closes; what comes later is dropped.
+    """
+
+    on_error: OnError = "worst"
+    vectorized: bool = False
+    timeout: float | None = None
+    quorum: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not self.timeout > 0:
+            raise ValueError(f"timeout must be a positive number of seconds, or None; got {self.timeout!r}")
+        if not 0 < self.quorum <= 1:
+            raise ValueError(f"quorum must be a share of the generation in (0, 1], got {self.quorum!r}")
 
 
 class Evaluator(ABC):
@@ -36,9 +54,10 @@ class Evaluator(ABC):
 
     answered = False  # whether there has been any number at all
     late: npt.NDArray[np.bool_] | None = None  # rows of the last call that were not waited for
+    _buffer: Array | None = None
 
     def __init__(self, on_error: OnError = "worst") -> None:
-        if on_error not in ("worst", "raise", "resample"):
+        if on_error not in get_args(OnError):
             raise ValueError(f"on_error must be 'worst', 'raise' or 'resample', got {on_error!r}")
         self.on_error = on_error
         self.errors: list[Failure] = []
@@ -55,7 +74,14 @@ class Evaluator(ABC):
         """Return an array this evaluator likes candidates to be put in, or None for a fresh one."""
         return None
 
-    # An evaluator that makes candidates itself must know all that a strategy goes through
+    def _reused_buffer(self, rows: int, n: int, dtype: npt.DTypeLike) -> Array:
+        """Return the same array for every generation of that shape."""
+        if self._buffer is None or self._buffer.shape != (rows, n) or self._buffer.dtype != dtype:
+            self._buffer = np.empty((rows, n), dtype=dtype)
+        return self._buffer
+
+    # An evaluator that makes candidates itself must know all that a strategy goes through. Strategies are
+    # unknown to this package, hence Any.
 
     def attend(self, strategy: Any, box: Any) -> None:  # noqa: B027 (most see candidates alone)
         """Take note that ``strategy`` is about to be asked, and its candidates moved into ``box``."""
@@ -69,24 +95,26 @@ class Evaluator(ABC):
     def close(self) -> None:  # noqa: B027 (most hold nothing)
         """Let go of processes and memory; an evaluator may be closed twice."""
 
-    def failed(self, error: BaseException, trace: str = "") -> float:
-        """Note that an evaluation raised; return NaN, or raise again if ``on_error`` says so."""
+    # Failures
+
+    def fail(self, failed: TaskFailure, rows: int = 1) -> None:
+        """Count ``rows`` failed evaluations; raise what failed if ``on_error`` says so.
+
+        If ``fun`` has never returned a number but something else, that is a mistake and raises TypeError.
+        """
+        failure = failed.failure
+        if failure.kind == WrongType.__name__ and not self.answered:
+            self.close()
+            raise WrongType(failure.message)
         if self.on_error == "raise":
-            raise error
-        trace = trace or "".join(traceback.format_exception(error))
-        self.note(type(error).__name__, str(error), trace)
-        return float("nan")
+            self.close()
+            raise failed.exception()
+        self._count(failure, rows)
 
-    def refuse_mistake(self, kind: str, message: str) -> None:
-        """Raise TypeError if ``fun`` has never returned a number: no failure but a mistake, so say it now."""
-        if kind == WrongType.__name__ and not self.answered:
-            raise WrongType(message)
-
-    def note(self, kind: str, message: str, trace: str = "", count: int = 1) -> None:
-        """Count ``count`` failures of one kind, and keep the failure if it is among the first few."""
-        self.failures[kind] += count
+    def _count(self, failure: Failure, rows: int) -> None:
+        self.failures[failure.kind] += rows
         if len(self.errors) < KEPT:
-            self.errors.append(Failure(kind, message, trace))
+            self.errors.append(failure)
 
     def finite(self, values: Values) -> Values:
         """Return ``values`` with what is not finite counted as failed and set to NaN."""
@@ -103,11 +131,11 @@ class Evaluator(ABC):
                     raise EvaluationError(
                         f"fun returned {words} for candidate {row}; on_error='worst' ranks it last instead"
                     )
-                self.note(kind, f"fun returned {words}", count=count)
+                self._count(Failure(kind, f"fun returned {words}"), count)
         return np.where(np.isfinite(values), values, np.nan)
 
 
-def as_number(value: Any) -> float:
+def as_number(value: object) -> float:
     """Return an objective's value as a float, or say what it should have been."""
     if isinstance(value, float | int | np.floating | np.integer):
         return float(value)
@@ -120,7 +148,7 @@ def as_number(value: Any) -> float:
     )
 
 
-def as_numbers(value: Any, rows: int) -> Values:
+def as_numbers(value: object, rows: int) -> Values:
     """Return what a vectorised objective gave for ``rows`` candidates as floats, or say what is wrong."""
     raw = np.asarray(value)
     if raw.dtype.kind not in "fiub" or raw.shape != (rows,):
@@ -129,7 +157,3 @@ def as_numbers(value: Any, rows: int) -> Values:
             f"got dtype {raw.dtype}, shape {raw.shape}"
         )
     return raw.astype(np.float64)
-
-
-class WrongType(TypeError):
-    """An objective returned something other than a number."""

@@ -4,69 +4,98 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
-from lmma.evaluation.base import Evaluator, OnError
-from lmma.evaluation.cluster.address import find_engine
+from lmma.evaluation import pickling
+from lmma.evaluation.base import EvaluationOptions, Evaluator, Function, OnError
+from lmma.evaluation.cluster.address import find_transport
 from lmma.evaluation.serial import Serial, Vectorized
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+
+
+class Submitter(Protocol):
+    """An executor: anything with the method ``submit`` of those in ``concurrent.futures``."""
+
+    def submit(self, fn: Callable[..., T], /, *args: object) -> Future[T]:
+        """Have ``fn(*args)`` called."""
+        ...
+
+
+class OwnEvaluator(Protocol):
+    """Workers that bring their own evaluator, as :class:`lmma.cluster.Replicated` does."""
+
+    def evaluator(
+        self,
+        fun: Function,
+        args: tuple[object, ...],
+        on_error: OnError,
+        *,
+        vectorized: bool,
+        timeout: float | None,
+        quorum: float,
+    ) -> Evaluator:
+        """Return what evaluates ``fun``."""
+        ...
 
 
 def evaluator(
-    fun: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    fun: Function,
+    args: tuple[object, ...] = (),
     on_error: OnError = "worst",
     *,
-    workers: Any = 1,
+    workers: object = 1,
     vectorized: bool = False,
     timeout: float | None = None,
     quorum: float = 1.0,
 ) -> Evaluator:
     """Return what evaluates ``fun`` in the way asked for, or say which wishes contradict one another."""
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout must be a positive number of seconds, or None; got {timeout!r}")
-    if not 0 < quorum <= 1:
-        raise ValueError(f"quorum must be a share of the generation in (0, 1], got {quorum!r}")
-    if hasattr(
-        workers, "evaluator"
-    ):  # workers that bring a way of their own, such as lmma.run.replicas.replicated.Replicated
-        brought: Evaluator = workers.evaluator(
-            fun, args, on_error, vectorized=vectorized, timeout=timeout, quorum=quorum
-        )
-        return brought
-    engine = None if isinstance(workers, int) or workers is map else find_engine(workers)
-    if engine is not None:
-        from lmma.evaluation.cluster.driver import Cluster
+    options = EvaluationOptions(on_error, vectorized, timeout, quorum)
+    if _brings_evaluator(workers):
+        return workers.evaluator(fun, args, on_error, vectorized=vectorized, timeout=timeout, quorum=quorum)
+    transport = None if isinstance(workers, int) or workers is map else find_transport(workers)
+    if transport is not None:
+        from lmma.evaluation.cluster.driver import VectorDriver
 
-        return Cluster(
-            fun, args, on_error, engine=engine, vectorized=vectorized, timeout=timeout, quorum=quorum
-        )
-    if hasattr(workers, "submit"):
+        return VectorDriver(pickling.dumps((fun, args)), options, transport)
+    if _can_submit(workers):
         from lmma.evaluation.executors import Submitted
 
-        _refuse_rows(vectorized, "an executor")
-        return Submitted(fun, args, on_error, executor=workers, timeout=timeout, quorum=quorum)
+        _refuse_vectorized(options, "an executor")
+        return Submitted(pickling.Guarded(fun, args), options, executor=workers)
     if callable(workers):
         from lmma.evaluation.executors import Mapped
 
-        _refuse_rows(vectorized, "a map")
+        _refuse_vectorized(options, "a map")
         if timeout is not None or quorum < 1:
             raise ValueError(
                 "timeout and quorum need workers that can be watched: an integer or an executor, not a map"
             )
-        return Mapped(fun, args, on_error, map=workers)
+        return Mapped(pickling.Guarded(fun, args), on_error, map=workers)
     count = _processes(workers)
     if count > 1 or timeout is not None:  # a process of its own is the only one that can be stopped
         from lmma.evaluation.pool.pool import Pool
 
-        return Pool(fun, args, on_error, workers=count, vectorized=vectorized, timeout=timeout, quorum=quorum)
+        return Pool(pickling.dumps((fun, args)), options, workers=count)
     if quorum < 1:
         raise ValueError(f"quorum={quorum} needs workers: with one, nobody else is there to be waited for")
     return (Vectorized if vectorized else Serial)(fun, args, on_error)
 
 
-def _processes(workers: Any) -> int:
+def _brings_evaluator(workers: object) -> TypeGuard[OwnEvaluator]:
+    return hasattr(workers, "evaluator")
+
+
+def _can_submit(workers: object) -> TypeGuard[Submitter]:
+    return hasattr(workers, "submit")
+
+
+def _processes(workers: object) -> int:
     if isinstance(workers, bool) or not isinstance(workers, int | np.integer):
         raise TypeError(
             "workers must be an integer, -1 for all cores, a map-like callable, an executor or a cluster "
@@ -79,8 +108,8 @@ def _processes(workers: Any) -> int:
     return int(workers)
 
 
-def _refuse_rows(vectorized: bool, what: str) -> None:
-    if vectorized:
+def _refuse_vectorized(options: EvaluationOptions, what: str) -> None:
+    if options.vectorized:
         raise ValueError(
             f"vectorized=True cannot be split by {what}: pass workers as an integer, or vectorized=False"
         )

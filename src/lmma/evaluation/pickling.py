@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import pickle
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
-from lmma.evaluation.base import Array, Failure, as_number
+from lmma.evaluation.base import Array, Function, as_number
+from lmma.evaluation.failures import TaskFailure
 
 
-def dumps(thing: Any) -> bytes:
+def dumps(thing: object) -> bytes:
     """Return ``thing`` pickled, by value where plain pickle can only name it or refuses."""
     try:
         import cloudpickle
     except ImportError:  # a minimal installation: named functions of importable modules still travel
         return pickle.dumps(thing)
-    nameless = [
+    not_importable = [
         module
         for part in (thing if isinstance(thing, tuple) else (thing,))
         if (module := sys.modules.get(getattr(part, "__module__", None) or "")) is not None
         and getattr(module, "__spec__", None) is None  # made by runpy or exec: nobody else can import it
         and module.__name__ != "__main__"
     ]
-    for module in nameless:
+    for module in not_importable:
         cloudpickle.register_pickle_by_value(module)
     try:
         return bytes(cloudpickle.dumps(thing))
     finally:
-        for module in nameless:
+        for module in not_importable:
             cloudpickle.unregister_pickle_by_value(module)
 
 
@@ -39,50 +39,40 @@ class Guarded:
     It travels through plain pickle whatever ``fun`` is, so any map or executor can carry it.
     """
 
-    def __init__(self, fun: Callable[..., Any], args: tuple[Any, ...] = ()) -> None:
+    def __init__(self, fun: Function, args: tuple[object, ...] = ()) -> None:
         self.fun = fun
         self.args = args
 
-    def __call__(self, x: Array) -> float | tuple[Failure, BaseException]:
-        """Return the value of ``fun`` at ``x``, or what went wrong with the exception itself."""
+    def __call__(self, x: Array) -> float | TaskFailure:
+        """Return the value of ``fun`` at ``x``, or what went wrong."""
         try:
             return as_number(self.fun(x, *self.args))
         except Exception as error:
-            failure = Failure(type(error).__name__, str(error), "".join(traceback.format_exception(error)))
-            return failure, portable_error(error)
+            return TaskFailure.of(error)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _guarded, (dumps((self.fun, self.args)),)
+    def __reduce__(self) -> tuple[Callable[[bytes], Guarded], tuple[bytes]]:
+        return _load_guarded, (dumps((self.fun, self.args)),)
 
 
-def _guarded(pickled: bytes) -> Guarded:
+def _load_guarded(pickled: bytes) -> Guarded:
     return Guarded(*pickle.loads(pickled))
 
 
-class Prepared:
+class WithData:
     """``fun`` with data that every process loads for itself, once: ``fun(x, *args, initializer())``.
 
     Where the initialiser returns None, it has put its data somewhere itself and ``fun`` gets nothing more.
     """
 
-    def __init__(self, fun: Callable[..., Any], initializer: Callable[[], Any]) -> None:
+    def __init__(self, fun: Function, initializer: Callable[[], object]) -> None:
         self.fun = fun
         self.initializer = initializer
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _prepared, (dumps((self.fun, self.initializer)),)
+    def __reduce__(self) -> tuple[Callable[[bytes], Function], tuple[bytes]]:
+        return _load_with_data, (dumps((self.fun, self.initializer)),)
 
 
-def _prepared(pickled: bytes) -> Callable[..., Any]:
+def _load_with_data(pickled: bytes) -> Function:
     fun, initializer = pickle.loads(pickled)
-    data = initializer()
+    data: Any = initializer()
     return fun if data is None else lambda x, *args: fun(x, *args, data)
-
-
-def portable_error(error: BaseException) -> BaseException:
-    """Return ``error``, or where it would not survive a trip between processes, its words."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, final
+import math
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation.base import (
-    Array,
-    Evaluator,
-    OnError,
-    Values,
-    as_number,
-    as_numbers,
-)
+from lmma.evaluation.base import Array, Evaluator, Function, OnError, Values, as_number, as_numbers
+from lmma.evaluation.failures import TaskFailure
 
 
-@final
-class Serial(Evaluator):
-    """Calls ``fun(x, *args)`` for one candidate after another."""
+class InProcess(Evaluator):
+    """Calls ``fun`` in this process."""
 
-    def __init__(
-        self, fun: Callable[..., Any], args: tuple[Any, ...] = (), on_error: OnError = "worst"
-    ) -> None:
+    def __init__(self, fun: Function, args: tuple[object, ...] = (), on_error: OnError = "worst") -> None:
         super().__init__(on_error)
         self.fun = fun
         self.args = args
-        self._buffer: Array | None = None
 
-    def buffer(self, rows: int, n: int, dtype: npt.DTypeLike) -> Array | None:
+
+@final
+class Serial(InProcess):
+    """Calls ``fun(x, *args)`` for one candidate after another."""
+
+    def buffer(self, rows: int, n: int, dtype: npt.DTypeLike) -> Array:
         """Return the same array for every generation: ``fun`` is given copies of its rows."""
-        if self._buffer is None or self._buffer.shape != (rows, n) or self._buffer.dtype != dtype:
-            self._buffer = np.empty((rows, n), dtype=dtype)
-        return self._buffer
+        return self._reused_buffer(rows, n, dtype)
 
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
@@ -45,8 +38,8 @@ class Serial(Evaluator):
             value = self.fun(x.copy(), *self.args)  # a copy: fun may keep or alter what it is given
             number = as_number(value)
         except Exception as error:
-            self.refuse_mistake(type(error).__name__, str(error))
-            return self.failed(error)
+            self.fail(TaskFailure.of(error))
+            return math.nan
         self.answered = True
         if number - number != 0.0:  # NaN or infinite
             return float(self.finite(np.array([number]))[0])
@@ -54,24 +47,16 @@ class Serial(Evaluator):
 
 
 @final
-class Vectorized(Evaluator):
-    """Calls ``fun(X, *args)`` once a generation, with one candidate a row."""
-
-    def __init__(
-        self, fun: Callable[..., Any], args: tuple[Any, ...] = (), on_error: OnError = "worst"
-    ) -> None:
-        super().__init__(on_error)
-        self.fun = fun
-        self.args = args
+class Vectorized(InProcess):
+    """Calls ``fun(X, *args)`` once a generation, with one candidate per row."""
 
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
+        rows = len(candidates)
         try:
-            values = as_numbers(self.fun(candidates, *self.args), len(candidates))
+            values = as_numbers(self.fun(candidates, *self.args), rows)
         except Exception as error:
-            self.refuse_mistake(type(error).__name__, str(error))
-            nothing = np.full(len(candidates), self.failed(error))
-            self.failures[type(error).__name__] += len(candidates) - 1  # one is counted already
-            return nothing
+            self.fail(TaskFailure.of(error), rows)
+            return np.full(rows, np.nan)
         self.answered = True
         return self.finite(values)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+
+# Environment variables from which numerical libraries take their number of threads when they are loaded
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 @functools.cache
-def _library() -> tuple[Any, Any] | None:
+def _library() -> tuple[Callable[[], int], Callable[[int], object]] | None:
     """Return the functions that read and set the number of threads, or None where they are not found."""
     import numpy as np
 

@@ -1,8 +1,8 @@
-"""Evaluation by a cluster: who is there, who has what, what is lost and begun again.
+"""Evaluation by a cluster: which workers there are, what each was sent, what is lost and sent again.
 
-Nothing here knows Dask from Ray or MPI; that is an engine, one short file each. A letter goes to one
-member and carries candidates; what comes back is counted here. No engine may run a letter twice on its own:
-each names an agent by a token that only one process knows, and any other answers "unknown".
+Nothing here knows Dask from Ray or MPI; that is a transport, one short file each. A message goes to one
+worker and carries candidates; what comes back is counted here. No transport may run a message twice on its
+own: each names a host by a token that only one process knows, and any other replies "unregistered".
 """
 
 from __future__ import annotations
@@ -11,94 +11,100 @@ import math
 import pickle
 import time
 import uuid
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import final
 
-from lmma.evaluation import pickling
-from lmma.evaluation.base import Array, Evaluator, OnError, Values
-from lmma.evaluation.cluster.transport import ClusterError, Engine
-from lmma.evaluation.cluster.worker_host import LEASE, Agent, Answer, Letter, Setup
-from lmma.evaluation.pool.batch import Round, settled
+from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, Values
+from lmma.evaluation.batch import EvaluationBatch, settled
+from lmma.evaluation.cluster.messages import Message, Reply
+from lmma.evaluation.cluster.transport import ClusterError, Transport
+from lmma.evaluation.cluster.worker_host import LEASE, HostSetup
+from lmma.evaluation.failures import TaskFailure
 
-LOOK = 1.0  # seconds between two looks at who is there
+POLL = 1.0  # seconds between two looks at which workers there are
 PATIENCE = 600.0  # seconds to wait for a first, or for another, worker
-STILL_BORN = 20  # workers in a row that end before they have answered, after which there is no hope
-CHUNKS = 4  # at least so many letters for each slot and generation, where there are as many candidates
-QUICK = 0.02  # seconds of work worth a letter
-SMOOTH = 4  # answers over which the time of an evaluation is averaged
+FAILED_STARTS = 20  # workers in a row that may end before they have replied
+CHUNKS = 4  # at least so many messages for each slot and generation, where there are as many candidates
+WORTHWHILE = 0.02  # seconds of evaluation that are worth a message
+SMOOTHING = 4  # replies over which the time of an evaluation is averaged
 
 
 @dataclass(eq=False)
-class Member:
+class ClusterWorker:
     """A worker of the cluster, as seen from the run."""
 
     name: str
     slots: int
     token: str
-    number: int = 0  # in the order in which they came
-    ready: bool = False  # whether it has answered its first letter
-    busy: int = 0  # evaluations it has been sent and not answered
-    heard: float = 0.0  # when a letter was last sent to it
-    strangers: int = 0  # processes behind this name that have not been introduced to the run
+    number: int = 0  # in the order in which they joined
+    ready: bool = False  # whether it has replied to its first message
+    busy: int = 0  # tasks it has been sent and not answered
+    last_sent: float = 0.0  # when a message was last sent to it
+    unregistered: int = 0  # processes behind this name that do not know the run
 
 
 @dataclass(frozen=True)
-class Errand:
-    """What a letter was sent for."""
+class Request:
+    """What a message was sent for."""
 
-    member: Member
-    generation: int = -1  # none: it carries no candidates
+    worker: ClusterWorker
+    generation: int = -1  # none: it carries no task
     first: int = 0
 
 
-class Cluster(Evaluator):
-    """Sends candidates to the members of a cluster.
+class ClusterDriver(Evaluator):
+    """Has the workers of a cluster evaluate; what a task consists of is left to subclasses.
 
     Parameters
     ----------
-    fun, args, on_error
-        As for every evaluator; ``lmma`` and what ``fun`` imports must be installed on the workers.
-    engine : Engine
+    objective : bytes
+        ``(fun, args)``, pickled; ``lmma`` and what ``fun`` imports must be installed on the workers.
+    options : EvaluationOptions
+        As for every evaluator. Where an evaluation exceeds the time allowed, its process is killed, its
+        worker is not.
+    transport : Transport
         The cluster.
-    vectorized : bool
-        Whether ``fun`` takes rows; each worker then gets blocks of them.
-    timeout : float, optional
-        Seconds after which an evaluation is given up: its process is killed, its worker is not.
-    quorum : float
-        Share of a generation that must have returned before it closes; what comes later is dropped.
     """
 
-    agent: type[Agent] = Agent
-
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        args: tuple[Any, ...] = (),
-        on_error: OnError = "worst",
-        *,
-        engine: Engine,
-        vectorized: bool = False,
-        timeout: float | None = None,
-        quorum: float = 1.0,
-    ) -> None:
-        super().__init__(on_error)
-        self.engine = engine
-        self.vectorized = vectorized
-        self.timeout = timeout
-        self.quorum = quorum
-        self.sent = self.received = 0  # bytes of letters and answers
-        self._objective = pickling.dumps((fun, args))
-        self._members: dict[str, Member] = {}
-        self._free: set[Member] = set()  # those with a slot to spare, ready or not
-        self._met = 0
-        self._still_born = 0  # members in a row that were lost before they had answered
-        self._errands: dict[int, Errand] = {}  # by ticket
-        self._tickets = 0
+    def __init__(self, objective: bytes, options: EvaluationOptions, transport: Transport) -> None:
+        super().__init__(options.on_error)
+        self.options = options
+        self.transport = transport
+        self.sent = self.received = 0  # bytes of messages and replies
+        self._objective = objective
+        self._workers: dict[str, ClusterWorker] = {}
+        self._free: set[ClusterWorker] = set()  # those with a slot to spare, ready or not
+        self._joined = 0  # workers so far
+        self._failed_starts = 0  # workers in a row that were lost before they had replied
+        self._requests: dict[int, Request] = {}  # by number
+        self._request = 0  # number of the last
         self._generation = 0
-        self._pace = 1.0  # seconds an evaluation takes, about
-        self._look = 0.0
-        self._alone = math.inf  # when there last was somebody
+        self._seconds_per_row = 1.0  # about
+        self._next_poll = 0.0
+        self._last_ready = math.inf  # when a worker was last ready
+
+    # What a task is
+
+    @abstractmethod
+    def _payload(self, worker: ClusterWorker, candidates: Array, rows: slice) -> object:
+        """Return what ``worker`` needs to evaluate ``rows``."""
+
+    def _setup(self, worker: ClusterWorker) -> HostSetup:
+        """Return what ``worker`` must know before it can evaluate."""
+        return HostSetup(self._objective, self.options, worker.slots if self.transport.addressed else 1)
+
+    def _first_payload(self, worker: ClusterWorker) -> object:
+        """Return what a new worker needs besides its setup."""
+        return None
+
+    def _can_take_tasks(self, worker: ClusterWorker) -> bool:
+        """Return whether ``worker`` can be given tasks now."""
+        return True
+
+    def _accept(self, worker: ClusterWorker, reply: Reply) -> bool:
+        """Return whether values in the reply of ``worker`` may be used."""
+        return True
 
     # A generation
 
@@ -106,197 +112,190 @@ class Cluster(Evaluator):
         """Return one value for each row."""
         try:
             self._generation += 1
-            todo = self._round(len(candidates))
-            while not todo.closed:
-                if time.monotonic() >= self._look:
-                    self._meet(todo)
-                    self._look = time.monotonic() + LOOK
-                self._hand_out(todo, candidates)
-                self._listen(todo, max(0.0, self._look - time.monotonic()))
+            batch = self._new_batch(len(candidates))
+            while not batch.complete:
+                if time.monotonic() >= self._next_poll:
+                    self._poll_workers(batch)
+                    self._next_poll = time.monotonic() + POLL
+                self._assign_tasks(batch, candidates)
+                self._receive(batch, max(0.0, self._next_poll - time.monotonic()))
         except BaseException:
             self.close()  # Ctrl-C, or nobody left: nothing may go on evaluating
             raise
-        self.dropped += int(todo.open.sum())
-        return settled(self, todo)
+        return settled(self, batch)
 
-    def _round(self, rows: int) -> Round:
-        if not self._members:
-            self._meet(None)  # how many there are decides how rows are grouped
-        slots = max(1, sum(member.slots for member in self._members.values()))
+    def _new_batch(self, rows: int) -> EvaluationBatch:
+        if not self._workers:
+            self._poll_workers(None)  # how many there are decides how rows are grouped
+        slots = max(1, sum(worker.slots for worker in self._workers.values()))
         block = rows // (CHUNKS * slots)
-        if not self.vectorized:  # letters cost milliseconds: several rows in one if they cost less
-            block = min(block, int(QUICK / self._pace))
-        return Round(rows, max(1, block), self.quorum)
+        if not self.options.vectorized:  # messages cost milliseconds: several rows in one if they cost less
+            block = min(block, int(WORTHWHILE / self._seconds_per_row))
+        return EvaluationBatch(rows, max(1, block), self.options.quorum)
 
-    def _hand_out(self, todo: Round, candidates: Array) -> None:
-        """Give each free slot a task, every member one before anyone gets a second."""
-        if not todo.queue:
+    def _assign_tasks(self, batch: EvaluationBatch, candidates: Array) -> None:
+        """Give each free slot a task, every worker one before any gets a second."""
+        if not batch.queue:
             return
         free = [
-            (place, member.number, member)
-            for member in list(self._free)
-            if member.ready and self._able(member)
-            for place in range(member.busy, member.slots)
+            (place, worker.number, worker)
+            for worker in list(self._free)
+            if worker.ready and self._can_take_tasks(worker)
+            for place in range(worker.busy, worker.slots)
         ]
         free.sort(key=lambda entry: entry[:2])
-        handed, todo.queue = todo.queue[: len(free)], todo.queue[len(free) :]
-        for (_, _, member), first in zip(free, handed, strict=False):
-            rows = slice(first, first + todo.rows_at(first))
-            setup = self._setup(member) if member.strangers else None
-            member.strangers -= bool(member.strangers)
-            task = self._task(member, candidates, rows)
-            self._send(member, task, Errand(member, self._generation, first), setup)
-            member.busy += 1
-            if member.busy == member.slots:
-                self._free.discard(member)
+        tasks, batch.queue = batch.queue[: len(free)], batch.queue[len(free) :]
+        for (_, _, worker), first in zip(free, tasks, strict=False):
+            rows = slice(first, first + batch.rows_at(first))
+            setup = self._setup(worker) if worker.unregistered else None
+            worker.unregistered -= bool(worker.unregistered)
+            payload = self._payload(worker, candidates, rows)
+            self._send(Request(worker, self._generation, first), payload, setup)
+            worker.busy += 1
+            if worker.busy == worker.slots:
+                self._free.discard(worker)
 
-    def _able(self, member: Member) -> bool:
-        """Return whether ``member`` can be given tasks now."""
-        return True
-
-    def _task(self, member: Member, candidates: Array, rows: slice) -> Any:
-        """Return what ``member`` needs to evaluate ``rows``."""
-        return candidates[rows]
-
-    def _listen(self, todo: Round | None, seconds: float) -> None:
-        """Take in answers as they come, for at most so long."""
-        for ticket, words in self.engine.answers(seconds):
-            errand = self._errands.pop(ticket, None)
-            if errand is None:
-                continue  # of somebody who was thought to be lost
-            if errand.generation >= 0:
-                errand.member.busy -= 1
-                self._free.add(errand.member)
-            if words is None:
-                self._lose(errand.member, todo, errand)
+    def _receive(self, batch: EvaluationBatch | None, seconds: float) -> None:
+        """Take in replies as they come, for at most so long."""
+        for number, reply in self.transport.replies(seconds):
+            request = self._requests.pop(number, None)
+            if request is None:
+                continue  # of a worker that was thought to be lost
+            if request.generation >= 0:
+                request.worker.busy -= 1
+                self._free.add(request.worker)
+            if reply is None:
+                self._remove_worker(request.worker, batch, request)
                 continue
-            self.received += len(words)
-            self._hear(errand, pickle.loads(words), todo)
+            self.received += len(reply)
+            self._take(request, pickle.loads(reply), batch)
 
-    def _hear(self, errand: Errand, answer: Answer, todo: Round | None) -> None:
-        member = errand.member
-        if answer.what == "broken":
-            raise _cannot_serve(member.name, *answer.problems[0][:3])
-        if answer.what == "unknown":
-            if self.engine.addressed:
-                self._lose(member, todo, errand)
+    def _take(self, request: Request, reply: Reply, batch: EvaluationBatch | None) -> None:
+        worker = request.worker
+        if reply.status == "broken":
+            raise _cannot_evaluate(worker.name, reply.failures[0][0])
+        if reply.status == "unregistered":
+            if self.transport.addressed:
+                self._remove_worker(worker, batch, request)
             else:
-                member.strangers += 1
-                self._again(errand, todo)
+                worker.unregistered += 1
+                self._requeue(request, batch)
             return
-        member.ready = True
-        self._still_born = 0
-        self.deaths += answer.deaths
-        if answer.what == "done":
-            self._pace += (answer.seconds - self._pace) / SMOOTH
-        if not self._accept(member, answer):
-            self._again(errand, todo)
+        worker.ready = True
+        self._failed_starts = 0
+        self.deaths += reply.deaths
+        if reply.status == "done":
+            self._seconds_per_row += (reply.seconds - self._seconds_per_row) / SMOOTHING
+        if not self._accept(worker, reply):
+            self._requeue(request, batch)
             return
-        if todo is None or not self._wanted(errand, todo):
+        if batch is None or not self._is_wanted(request, batch):
             return
-        assert answer.values is not None
-        todo.close(errand.first, answer.values)
-        for row, problem in answer.problems.items():
-            todo.fail(errand.first + row, *problem)
+        assert reply.values is not None
+        batch.take(request.first, reply.values)
+        for row, (failed, rows) in reply.failures.items():
+            batch.fail(request.first + row, failed, rows)
 
-    def _accept(self, member: Member, answer: Answer) -> bool:
-        """Return whether values of ``member`` may be used."""
-        return True
+    def _is_wanted(self, request: Request, batch: EvaluationBatch) -> bool:
+        return request.generation == self._generation and bool(batch.pending[request.first])
 
-    def _wanted(self, errand: Errand, todo: Round) -> bool:
-        return errand.generation == self._generation and bool(todo.open[errand.first])
-
-    def _again(self, errand: Errand, todo: Round | None) -> None:
+    def _requeue(self, request: Request, batch: EvaluationBatch | None) -> None:
         """Put a task that was refused, not begun, back in front."""
-        if todo is not None and self._wanted(errand, todo):
-            todo.queue.insert(0, errand.first)
+        if batch is not None and self._is_wanted(request, batch):
+            batch.queue.insert(0, request.first)
 
-    # Members
+    # Workers
 
-    def _meet(self, todo: Round | None) -> None:
-        """Greet those who have come, and take back what those who have gone had."""
-        there = self.engine.members()
-        for name in [name for name in self._members if name not in there]:
-            self._lose(self._members[name], todo)
+    def _poll_workers(self, batch: EvaluationBatch | None) -> None:
+        """Take in workers that have joined, and take back what those that have left had."""
+        there = self.transport.workers()
+        for name in [name for name in self._workers if name not in there]:
+            self._remove_worker(self._workers[name], batch)
         for name, slots in there.items():
-            if name not in self._members and slots > 0:
-                self._met += 1
-                self._members[name] = self._greet(Member(name, slots, uuid.uuid4().hex, self._met))
-                self._free.add(self._members[name])
+            if name not in self._workers and slots > 0:
+                self._joined += 1
+                worker = ClusterWorker(name, slots, uuid.uuid4().hex, self._joined)
+                self._workers[name] = worker
+                self._handshake(worker)
+                self._free.add(worker)
         now = time.monotonic()
-        for member in self._members.values():
-            idle = member.ready and not member.busy and now - member.heard > LEASE / 4
-            if idle and self.engine.addressed:
-                self._send(member, None, Errand(member))  # so that it does not think the run has ended
-        if math.isinf(self._alone) or any(member.ready for member in self._members.values()):
-            self._alone = now
-        elif now - self._alone > PATIENCE:
+        for worker in self._workers.values():
+            idle = worker.ready and not worker.busy and now - worker.last_sent > LEASE / 4
+            if idle and self.transport.addressed:
+                self._send(Request(worker), None)  # so that it does not think the run has ended
+        if math.isinf(self._last_ready) or any(worker.ready for worker in self._workers.values()):
+            self._last_ready = now
+        elif now - self._last_ready > PATIENCE:
             raise ClusterError(
-                f"{self.engine.name} has had no worker that answers for {PATIENCE:g} s: start some, then "
+                f"{self.transport.name} has had no worker that answers for {PATIENCE:g} s: start some, then "
                 "start the run again from its checkpoint"
             )
 
-    def _greet(self, member: Member) -> Member:
-        if not self.engine.addressed:
-            member.ready, member.strangers = True, member.slots
-            return member
-        self._send(member, self._greeting(member), Errand(member), self._setup(member))
-        return member
+    def _handshake(self, worker: ClusterWorker) -> None:
+        """Register the run with a new worker; it is ready when it has replied."""
+        if self.transport.addressed:
+            self._send(Request(worker), self._first_payload(worker), self._setup(worker))
+        else:
+            worker.ready, worker.unregistered = True, worker.slots
 
-    def _greeting(self, member: Member) -> Any:
-        """Return what a new member must know besides its setup."""
-        return None
-
-    def _setup(self, member: Member) -> Setup:
-        slots = member.slots if self.engine.addressed else 1
-        return Setup(self.agent, self._objective, self.vectorized, self.timeout, slots)
-
-    def _lose(self, member: Member, todo: Round | None, *errands: Errand) -> None:
-        """Forget a member, and have others evaluate what it had."""
-        lost = list(errands)
-        for ticket in [t for t, errand in self._errands.items() if errand.member is member]:
-            lost.append(self._errands.pop(ticket))
-            self.engine.give_up(ticket)
-        lost = [errand for errand in lost if todo is not None and self._wanted(errand, todo)]
+    def _remove_worker(
+        self, worker: ClusterWorker, batch: EvaluationBatch | None, *requests: Request
+    ) -> None:
+        """Forget a worker that is lost, and have others evaluate what it had."""
+        lost = list(requests)
+        for number in [number for number, request in self._requests.items() if request.worker is worker]:
+            lost.append(self._requests.pop(number))
+            self.transport.cancel(number)
+        lost = [request for request in lost if batch is not None and self._is_wanted(request, batch)]
         self.deaths += bool(lost)
-        for errand in lost:
-            assert todo is not None
+        for request in lost:
+            assert batch is not None
             # Rows that may have killed a worker go on alone
-            for first in [errand.first] if self.vectorized else todo.split(errand.first):
-                todo.begin_again(first, "of the cluster")
-        self._free.discard(member)
-        self._still_born += not member.ready
-        if self._still_born > STILL_BORN:
+            for first in [request.first] if self.options.vectorized else batch.split(request.first):
+                batch.retry(first, "worker of the cluster")
+        self._free.discard(worker)
+        self._failed_starts += not worker.ready
+        if self._failed_starts > FAILED_STARTS:
             raise ClusterError(
-                f"{self._still_born} workers of {self.engine.name} in a row ended before they could answer, "
-                f"the last {member.name}: is the same lmma installed there, and enough memory?"
+                f"{self._failed_starts} workers of {self.transport.name} in a row ended before they could "
+                f"answer, the last {worker.name}: is the same lmma installed there, and enough memory?"
             )
-        if self._members.get(member.name) is member:
-            del self._members[member.name]
-            self.engine.dismiss(member.name)
-        self._look = 0.0
+        if self._workers.get(worker.name) is worker:
+            del self._workers[worker.name]
+            self.transport.remove(worker.name)
+        self._next_poll = 0.0
 
-    def _send(self, member: Member, body: Any, errand: Errand, setup: Setup | None = None) -> None:
-        letter = pickle.dumps(Letter(member.token, body, setup), protocol=5)
-        self.sent += len(letter)
-        self._tickets += 1
-        self._errands[self._tickets] = errand
-        member.heard = time.monotonic()
-        self.engine.send(self._tickets, member.name, letter)
+    def _send(self, request: Request, payload: object, setup: HostSetup | None = None) -> None:
+        worker = request.worker
+        message = pickle.dumps(Message(worker.token, payload, setup), protocol=5)
+        self.sent += len(message)
+        self._request += 1
+        self._requests[self._request] = request
+        worker.last_sent = time.monotonic()
+        self.transport.send(self._request, worker.name, message)
 
     def close(self) -> None:
         """End what runs on the cluster for this run; the cluster itself stays up."""
-        tokens = {name: member.token for name, member in self._members.items()}
-        for ticket in self._errands:
-            self.engine.give_up(ticket)
-        self._members.clear()
+        tokens = {name: worker.token for name, worker in self._workers.items()}
+        for number in self._requests:
+            self.transport.cancel(number)
+        self._workers.clear()
         self._free.clear()
-        self._errands.clear()
-        self._look = 0.0
-        self.engine.close(tokens)
+        self._requests.clear()
+        self._next_poll = 0.0
+        self.transport.close(tokens)
 
 
-def _cannot_serve(member: str, kind: str, message: str, trace: str) -> ClusterError:
-    error = ClusterError(f"worker {member} cannot evaluate fun: {kind}: {message}")
-    error.add_note(f"On the worker:\n{trace}")
+@final
+class VectorDriver(ClusterDriver):
+    """Sends candidates as vectors."""
+
+    def _payload(self, worker: ClusterWorker, candidates: Array, rows: slice) -> Array:
+        return candidates[rows]
+
+
+def _cannot_evaluate(worker: str, failed: TaskFailure) -> ClusterError:
+    failure = failed.failure
+    error = ClusterError(f"worker {worker} cannot evaluate fun: {failure.kind}: {failure.message}")
+    error.add_note(f"On the worker:\n{failure.traceback}")
     return error

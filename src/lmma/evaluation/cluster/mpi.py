@@ -1,8 +1,8 @@
-"""Letters by MPI: tasks of an ``mpi4py.futures.MPIPoolExecutor``, which go to whoever is free.
+"""Messages by MPI: tasks of an ``mpi4py.futures.MPIPoolExecutor``, which go to whoever is free.
 
-MPI cannot lose a worker and live, and cannot choose one. So a worker that has not met the run says so, and
-the task is sent again with an introduction. Crashes and hangs happen in children of the workers, which
-MPI never notices.
+MPI cannot lose a worker and live, and cannot choose one. So a process that the run has not registered replies
+so, and the task is sent again with a setup to register with. Crashes and hangs happen in children of the
+workers, which MPI never notices.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import contextlib
 import queue
 from typing import Any, final
 
-from lmma.evaluation.cluster.transport import ClusterError, Engine, drained
-from lmma.evaluation.cluster.worker_host import forget, serve
+from lmma.evaluation.cluster.transport import ClusterError, Transport, drained
+from lmma.evaluation.cluster.worker_host import end_host, serve
 
 ALL = "mpi"
 
 
 @final
-class MPI(Engine):
-    """The processes of an MPI pool, as one member."""
+class MPITransport(Transport):
+    """The processes of an MPI pool, as one worker with as many slots."""
 
     name = "MPI"
     addressed = False
@@ -27,28 +27,28 @@ class MPI(Engine):
     def __init__(self, executor: Any, *, own: bool = False) -> None:
         self.executor = executor
         self.own = own  # whether to end it in the end
-        self._answers: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
 
-    def members(self) -> dict[str, int]:
+    def workers(self) -> dict[str, int]:
         """Return how many processes there are."""
         self.executor.bootup(wait=True)
         return {ALL: int(self.executor.num_workers)}
 
-    def send(self, ticket: int, member: str, letter: bytes) -> None:
+    def send(self, request: int, worker: str, message: bytes) -> None:
         """Submit a task."""
-        self.executor.submit(serve, letter).add_done_callback(lambda done: self._answers.put((ticket, done)))
+        self.executor.submit(serve, message).add_done_callback(lambda done: self._inbox.put((request, done)))
 
-    def answers(self, seconds: float) -> list[tuple[int, bytes | None]]:
+    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
         """Return what has come in."""
-        found = drained(self._answers, seconds)
-        return [(ticket, _read(future)) for ticket, future in found if not future.cancelled()]
+        found = drained(self._inbox, seconds)
+        return [(request, _read(future)) for request, future in found if not future.cancelled()]
 
-    def close(self, members: dict[str, str]) -> None:
-        """Ask as often as there are processes to end the agent; one that misses it ends it later."""
+    def close(self, tokens: dict[str, str]) -> None:
+        """Ask as often as there are processes to end the host; one that misses it ends it later."""
         with contextlib.suppress(Exception):
-            for token in members.values():
+            for token in tokens.values():
                 for _ in range(int(self.executor.num_workers)):
-                    self.executor.submit(forget, token)
+                    self.executor.submit(end_host, token)
         if self.own:
             self.executor.shutdown(wait=True)
 
@@ -60,8 +60,8 @@ def _read(future: Any) -> bytes:
     return bytes(future.result())
 
 
-def connect(address: str = "") -> MPI:
+def connect(address: str = "") -> MPITransport:
     """Return the processes that ``mpiexec -n 5 python -m mpi4py.futures`` has started with this one."""
     from mpi4py.futures import MPIPoolExecutor
 
-    return MPI(MPIPoolExecutor(), own=True)
+    return MPITransport(MPIPoolExecutor(), own=True)

@@ -1,4 +1,4 @@
-"""Letters by Ray: each member is an actor, which Ray neither restarts nor asks twice."""
+"""Messages by Ray: each worker is an actor, which Ray neither restarts nor asks twice."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import itertools
 import time
 from typing import Any, final
 
-from lmma.evaluation.cluster.transport import ClusterError, Engine
+from lmma.evaluation.cluster.transport import ClusterError, Transport
 from lmma.evaluation.cluster.worker_host import serve
 
 
-class Host:
-    """The process in which an agent lives."""
+class Actor:
+    """The process in which a worker host lives."""
 
-    def serve(self, letter: bytes) -> bytes:
-        """Answer a letter."""
-        return serve(letter)
+    def serve(self, message: bytes) -> bytes:
+        """Reply to a message."""
+        return serve(message)
 
 
 @final
-class Ray(Engine):
+class RayTransport(Transport):
     """Actors on a Ray cluster, as many as its processors allow; more of them when nodes join.
 
     Parameters
@@ -43,35 +43,35 @@ class Ray(Engine):
         self.own = own
         # Beyond evaluations, room for signs of life
         options = {"num_cpus": slots, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": slots + 2}
-        self._host = ray.remote(**options)(Host)
+        self._actor_class = ray.remote(**options)(Actor)
         self._actors: dict[str, Any] = {}
         self._names = itertools.count()
-        self._tickets: dict[Any, int] = {}  # by reference
+        self._requests: dict[Any, int] = {}  # by reference
 
-    def members(self) -> dict[str, int]:
-        """Return all actors; those that wait for a processor are slow to answer, no more."""
+    def workers(self) -> dict[str, int]:
+        """Return all actors; those that wait for a processor are slow to reply, no more."""
         try:
             processors = int(self.ray.cluster_resources().get("CPU", 0))
         except Exception as error:
             raise ClusterError(f"Ray cannot be reached any more: {error}") from error
         while len(self._actors) < processors // self.slots:
-            self._actors[f"actor {next(self._names)}"] = self._host.remote()
+            self._actors[f"actor {next(self._names)}"] = self._actor_class.remote()
         return dict.fromkeys(self._actors, self.slots)
 
-    def send(self, ticket: int, member: str, letter: bytes) -> None:
+    def send(self, request: int, worker: str, message: bytes) -> None:
         """Call the actor."""
-        self._tickets[self._actors[member].serve.remote(letter)] = ticket
+        self._requests[self._actors[worker].serve.remote(message)] = request
 
-    def answers(self, seconds: float) -> list[tuple[int, bytes | None]]:
+    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
         """Return what has come in."""
         ray = self.ray
-        if not self._tickets:
+        if not self._requests:
             time.sleep(seconds)
             return []
-        ready, rest = ray.wait(list(self._tickets), num_returns=1, timeout=seconds)
+        ready, rest = ray.wait(list(self._requests), num_returns=1, timeout=seconds)
         if ready and rest:
             ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
-        return [(self._tickets.pop(reference), self._read(reference)) for reference in ready]
+        return [(self._requests.pop(reference), self._read(reference)) for reference in ready]
 
     def _read(self, reference: Any) -> bytes | None:
         exceptions = self.ray.exceptions
@@ -84,28 +84,28 @@ class Ray(Engine):
                 f"an actor of Ray cannot serve: {error}. Is the same lmma installed there?"
             ) from error
 
-    def give_up(self, ticket: int) -> None:
-        """Stop listening for an answer."""
-        for reference in [reference for reference, t in self._tickets.items() if t == ticket]:
-            del self._tickets[reference]
+    def cancel(self, request: int) -> None:
+        """Stop waiting for a reply."""
+        for reference in [reference for reference, number in self._requests.items() if number == request]:
+            del self._requests[reference]
 
-    def dismiss(self, member: str) -> None:
+    def remove(self, worker: str) -> None:
         """End an actor, or make sure that it has ended."""
-        actor = self._actors.pop(member, None)
+        actor = self._actors.pop(worker, None)
         if actor is not None:
             with contextlib.suppress(Exception):
                 self.ray.kill(actor)
 
-    def close(self, members: dict[str, str]) -> None:
+    def close(self, tokens: dict[str, str]) -> None:
         """End all actors, and their processes with them."""
-        for member in list(self._actors):
-            self.dismiss(member)
-        self._tickets.clear()
+        for worker in list(self._actors):
+            self.remove(worker)
+        self._requests.clear()
         if self.own:
             self.ray.shutdown()
 
 
-def connect(address: str) -> Ray:
+def connect(address: str) -> RayTransport:
     """Return the cluster at ``address``: "auto" for this machine's, or host:port of its client server."""
     import ray
 
@@ -115,4 +115,4 @@ def connect(address: str) -> Ray:
             ray.init("auto" if address == "auto" else f"ray://{address}", log_to_driver=False)
         except (ConnectionError, ImportError) as error:
             raise ValueError(f"no Ray cluster answers at {address}: {error}") from None
-    return Ray(ray, own=own)
+    return RayTransport(ray, own=own)

@@ -1,4 +1,4 @@
-"""What carries letters to the workers of a cluster; each kind of cluster is one short file."""
+"""What carries messages to the workers of a cluster; each kind of cluster is one short file."""
 
 from __future__ import annotations
 
@@ -14,40 +14,44 @@ class ClusterError(RuntimeError):
     """A cluster cannot go on evaluating; the message says why."""
 
 
-class Engine(ABC):
-    """What carries letters to members of a cluster and brings answers back."""
+class Transport(ABC):
+    """Carries messages to the workers of a cluster and brings replies back.
+
+    It must not deliver a message twice on its own; where its library does, the worker's reply says
+    "unregistered" and nothing is evaluated.
+    """
 
     name: ClassVar[str] = ""
-    addressed: ClassVar[bool] = True  # whether a letter can be sent to one member, not just to anyone
+    addressed: ClassVar[bool] = True  # whether a message can be sent to one worker, not just to any
 
     @abstractmethod
-    def members(self) -> dict[str, int]:
-        """Return the names of those who are there now, with the number of their slots."""
+    def workers(self) -> dict[str, int]:
+        """Return the names of all workers there are now, with the number of their slots."""
 
     @abstractmethod
-    def send(self, ticket: int, member: str, letter: bytes) -> None:
-        """Have ``member`` serve ``letter``."""
+    def send(self, request: int, worker: str, message: bytes) -> None:
+        """Have ``worker`` serve ``message``; its reply comes with the number ``request``."""
 
     @abstractmethod
-    def answers(self, seconds: float) -> list[tuple[int, bytes | None]]:
-        """Return tickets with their answers, waited for at most so long; None if its member is lost."""
+    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
+        """Return requests with their replies, waited for at most so long; None if its worker is lost."""
 
-    def give_up(self, ticket: int) -> None:  # noqa: B027 (an answer that is not waited for does no harm)
-        """Do not wait for an answer any more."""
+    def cancel(self, request: int) -> None:  # noqa: B027 (a reply that is not waited for does no harm)
+        """Do not wait for a reply any more."""
 
-    def dismiss(self, member: str) -> None:  # noqa: B027 (most members go by themselves)
-        """Let go of a member that is lost."""
+    def remove(self, worker: str) -> None:  # noqa: B027 (most workers go by themselves)
+        """Let go of a worker that is lost."""
 
     @abstractmethod
-    def close(self, members: dict[str, str]) -> None:
-        """End the agents with the given tokens, by member, and what this engine has started itself."""
+    def close(self, tokens: dict[str, str]) -> None:
+        """End the hosts with the given tokens, by worker, and what this transport has started itself."""
 
 
-def drained(box: queue.SimpleQueue[T], seconds: float) -> list[T]:
-    """Return all that lies in ``box``, after waiting at most so long for something to be there."""
+def drained(inbox: queue.SimpleQueue[T], seconds: float) -> list[T]:
+    """Return all that is in ``inbox``, after waiting at most so long for something to be there."""
     found: list[T] = []
     with contextlib.suppress(queue.Empty):
-        found.append(box.get(timeout=seconds) if seconds > 0 else box.get_nowait())
+        found.append(inbox.get(timeout=seconds) if seconds > 0 else inbox.get_nowait())
         while True:
-            found.append(box.get_nowait())
+            found.append(inbox.get_nowait())
     return found

@@ -1,7 +1,7 @@
 """Evaluation in worker processes of this machine.
 
-Candidates lie in shared memory (``arena.py``); a task names rows of it. All tasks of a generation go into
-one pipe that every worker reads, so a free worker takes the next one without asking, and the pool sleeps
+Candidates lie in shared memory (``shared_memory.py``); a task names rows of it. All tasks of a generation go
+into one pipe that every worker reads, so a free worker takes the next one without asking, and the pool sleeps
 until reports come in. Values depend on the candidate alone, not on who evaluated it when.
 """
 
@@ -16,269 +16,258 @@ import pickle
 import selectors
 import termios
 import time
-from collections.abc import Callable
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation import pickling
-from lmma.evaluation.base import Array, Evaluator, OnError, Values
-from lmma.evaluation.pool.batch import Round, settled
-from lmma.evaluation.pool.processes import Worker, hire
-from lmma.evaluation.pool.shared_memory import IDLE, Arena, Shape, nameless_file
-from lmma.evaluation.pool.worker import BROKEN, DONE, FAILED, READY, TASK
+from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, Values
+from lmma.evaluation.batch import EvaluationBatch, settled
+from lmma.evaluation.failures import TaskFailure
+from lmma.evaluation.pool.processes import WorkerProcess, module_path, spawn
+from lmma.evaluation.pool.shared_memory import IDLE, MemoryLayout, SharedMemory, anonymous_file
+from lmma.evaluation.pool.worker import BROKEN, DONE, FAILED, READY, TASK, WorkerSetup
 
 HEARTBEAT = 0.2  # seconds between two looks at the workers while nothing is reported
-BATCH = 1024  # tasks in the pipe at a time: within the 64 kB that a pipe holds
-CHUNKS = 4  # blocks of rows a worker and generation if fun is vectorised
+IN_PIPE = 1024  # tasks in the pipe at a time: within the 64 kB that a pipe holds
+CHUNKS = 4  # blocks of rows per worker and generation if fun is vectorised
+FAILED_STARTS = 3  # workers in a row that may end before they are ready
 
 
 @final
 class Pool(Evaluator):
-    """Calls ``fun`` in ``workers`` processes.
+    """Calls the objective in ``workers`` processes.
 
     Parameters
     ----------
-    fun, args, on_error
-        As for every evaluator. Lambdas, closures and functions of a notebook work; so do ``fun`` and
-        ``args`` pickled already.
+    objective : bytes
+        ``(fun, args)`` as :func:`lmma.evaluation.pickling.dumps` pickles it: lambdas, closures and functions
+        of a notebook work.
+    options : EvaluationOptions
+        As for every evaluator. A vectorised ``fun`` gets blocks of rows; a process that exceeds the time
+        allowed is killed and replaced.
     workers : int
         How many processes.
-    vectorized : bool
-        Whether ``fun`` takes rows; each worker then gets blocks of them.
-    timeout : float, optional
-        Seconds after which an evaluation is given up: its process is killed and replaced.
-    quorum : float
-        Share of a generation that must have returned before it closes; what comes later is dropped.
+    threads : int, optional
+        Threads of BLAS in each of them; by default they share the cores.
     """
 
     def __init__(
-        self,
-        fun: Callable[..., Any] | bytes,
-        args: tuple[Any, ...] = (),
-        on_error: OnError = "worst",
-        *,
-        workers: int = 2,
-        vectorized: bool = False,
-        timeout: float | None = None,
-        quorum: float = 1.0,
+        self, objective: bytes, options: EvaluationOptions, *, workers: int, threads: int | None = None
     ) -> None:
-        super().__init__(on_error)
+        super().__init__(options.on_error)
+        self.options = options
         self.workers = workers
-        self.vectorized = vectorized
-        self.timeout = timeout
-        self.quorum = quorum
-        self.crowd = workers  # processes that share this machine's cores
+        self.threads = threads or max(1, (os.cpu_count() or 1) // workers)
         self.stopped = False  # set by another thread to end an evaluation
-        self._objective = fun if isinstance(fun, bytes) else pickling.dumps((fun, args))
-        self._crew: dict[int, Worker] = {}  # by slot
-        self._arena: Arena | None = None
+        self._objective = objective
+        self._processes: dict[int, WorkerProcess] = {}  # by slot
+        self._memory: SharedMemory | None = None
         self._descriptors: list[int] = []
         self._generation = 0
-        self._look = 0.0  # when to look after the workers again
-        self._still_born = 0  # workers in a row that ended before they were ready
+        self._next_check = 0.0  # when to look after the workers again
+        self._failed_starts = 0  # workers in a row that ended before they were ready
+        self._task_lost = False  # whether a worker may have died between taking a task and saying so
+        self._quiet_checks = 0  # checks in a row at which nobody was busy
 
     # A generation
 
     def buffer(self, rows: int, n: int, dtype: npt.DTypeLike) -> Array:
         """Return shared memory for candidates: what is put there need not be copied again."""
         name = np.dtype(dtype).name
-        held = self._arena
-        if held is None or (held.shape.n, held.shape.dtype) != (n, name) or held.shape.rows < rows:
+        held = None if self._memory is None else self._memory.layout
+        if held is None or (held.n, held.dtype) != (n, name) or held.rows < rows:
             self.close()
-            self._open(Shape(self.workers, rows, n, name))
-        assert self._arena is not None
-        return self._arena.candidates[:rows]
+            self._open(MemoryLayout(self.workers, rows, n, name))
+        return self.memory.candidates[:rows]
+
+    @property
+    def memory(self) -> SharedMemory:
+        """What the pool and its workers share."""
+        if self._memory is None:
+            raise RuntimeError("the pool is closed")
+        return self._memory
 
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
-        return settled(self, self.work(candidates, self._block(len(candidates))))
+        rows = len(candidates)
+        block = max(1, rows // (CHUNKS * self.workers)) if self.options.vectorized else 1
+        return settled(self, self.evaluate(candidates, block))
 
-    def work(self, candidates: Array, block: int) -> Round:
-        """Evaluate ``candidates``, ``block`` rows a task; return what came of it, failures as data."""
+    def evaluate(self, candidates: Array, block: int) -> EvaluationBatch:
+        """Evaluate ``candidates``, ``block`` rows per task; return what came of it, failures as data."""
         rows = len(candidates)
         place = self.buffer(rows, candidates.shape[1], candidates.dtype)
         if not np.shares_memory(place, candidates):
             np.copyto(place, candidates)
-        round_ = Round(rows, block, self.quorum)
+        batch = EvaluationBatch(rows, block, self.options.quorum)
         self._generation += 1
-        assert self._arena is not None
-        self._arena.current[0] = self._generation
+        self._task_lost, self._quiet_checks = False, 0
+        self.memory.current[0] = self._generation
         try:
-            self._work_off(round_)
+            self._work_off(batch)
         except BaseException:
             self.close()  # Ctrl-C, or on_error="raise": no process may outlive the run
             raise
-        return round_
+        return batch
 
-    def _block(self, rows: int) -> int:
-        return max(1, rows // (CHUNKS * self.workers)) if self.vectorized else 1
-
-    def _work_off(self, todo: Round) -> None:
-        """Hand out tasks and listen until enough of them are done."""
-        self._hand_out(todo)
-        while not todo.closed:
+    def _work_off(self, batch: EvaluationBatch) -> None:
+        """Put tasks into the pipe and read reports until enough rows have an answer."""
+        self._feed_tasks(batch)
+        while not batch.complete:
             if self.stopped:
                 raise InterruptedError("the pool was stopped")
-            for key, _ in self._selector.select(max(0.0, self._look - time.monotonic())):
-                self._hear(key.data, todo)
-            if time.monotonic() >= self._look and not todo.closed:
-                self._look_after(todo)
-                self._recover_lost(todo)
-                self._look = time.monotonic() + min(HEARTBEAT, self._next_deadline())
-            if todo.queue:
-                self._hand_out(todo)
-        self.dropped += int(todo.open.sum())
+            for key, _ in self._selector.select(max(0.0, self._next_check - time.monotonic())):
+                self._receive(key.data, batch)
+            if time.monotonic() >= self._next_check and not batch.complete:
+                self._check_workers(batch)
+                self._recover_lost_tasks(batch)
+                self._next_check = time.monotonic() + min(HEARTBEAT, self._next_deadline())
+            if batch.queue:
+                self._feed_tasks(batch)
 
     # Tasks
 
-    def _hand_out(self, todo: Round) -> None:
+    def _feed_tasks(self, batch: EvaluationBatch) -> None:
         """Put tasks into the pipe, as many as fit."""
-        room = BATCH - self._waiting()
-        if room > 0 and todo.queue:
-            batch, todo.queue = todo.queue[:room], todo.queue[room:]
-            records = [TASK.pack(self._generation, first, todo.rows_at(first), 0) for first in batch]
-            os.write(self._feed, b"".join(records))  # at most BATCH records: all fit, none is cut
+        room = IN_PIPE - self._tasks_in_pipe()
+        if room > 0 and batch.queue:
+            tasks, batch.queue = batch.queue[:room], batch.queue[room:]
+            records = [TASK.pack(self._generation, first, batch.rows_at(first), 0) for first in tasks]
+            os.write(self._feed, b"".join(records))  # at most IN_PIPE records: all fit, none is cut
 
-    def _waiting(self) -> int:
-        """Return how many tasks lie in the pipe, taken by nobody yet."""
+    def _tasks_in_pipe(self) -> int:
+        """Return how many tasks no worker has taken yet."""
         size = array.array("i", [0])
         fcntl.ioctl(self._tasks, termios.FIONREAD, size)
         return size[0] // TASK.size
 
-    def _recover_lost(self, todo: Round) -> None:
-        """Put tasks that a worker took to its grave before it could say which, back into the queue."""
-        assert self._arena is not None
-        busy = [self._arena.first[slot] != IDLE for slot in self._crew]
-        if not todo.suspicious or todo.queue or self._waiting() or any(busy):
-            todo.quiet = 0
+    def _recover_lost_tasks(self, batch: EvaluationBatch) -> None:
+        """Put tasks that died with a worker before it could say which, back into the queue."""
+        busy = any(self.memory.first[slot] != IDLE for slot in self._processes)
+        if not self._task_lost or batch.queue or self._tasks_in_pipe() or busy:
+            self._quiet_checks = 0
             return
-        todo.quiet += 1
-        if todo.quiet > 2:  # looks: longer than any worker needs from taking a task to saying so
-            todo.queue = todo.missing()
-            todo.suspicious = False
+        self._quiet_checks += 1
+        if self._quiet_checks > 2:  # longer than any worker needs from taking a task to saying so
+            batch.queue = batch.pending_tasks()
+            self._task_lost = False
 
     # Workers
 
-    def _hear(self, worker: Worker, todo: Round) -> None:
+    def _receive(self, worker: WorkerProcess, batch: EvaluationBatch) -> None:
         """Take in the reports of a worker; replace it if it has ended."""
-        alive = worker.listen()
-        self._read_reports(worker, todo)
-        if not alive and worker.slot in self._crew:
-            self._bury(worker, todo)
+        alive = worker.receive()
+        self._read_reports(worker, batch)
+        if not alive and worker.slot in self._processes:
+            self._reap(worker, batch)
 
-    def _read_reports(self, worker: Worker, todo: Round) -> None:
+    def _read_reports(self, worker: WorkerProcess, batch: EvaluationBatch) -> None:
         while (report := worker.next_report()) is not None:
-            what, generation, first, rows, text = report
-            if what == READY:
+            if report.kind == READY:
                 worker.ready = True
-                self._still_born = 0
-            elif what == BROKEN:
-                raise _cannot_load(*pickle.loads(text)[:3])
-            elif generation == self._generation and todo.open[first]:
-                if what == DONE:
-                    todo.close(first, np.frombuffer(text, np.float64, rows))
-                elif what == FAILED:
-                    todo.fail(first, *pickle.loads(text))
+                self._failed_starts = 0
+            elif report.kind == BROKEN:
+                raise _cannot_load(pickle.loads(report.content))
+            elif report.generation == self._generation and batch.pending[report.first]:
+                if report.kind == DONE:
+                    batch.take(report.first, np.frombuffer(report.content, np.float64, report.rows))
+                elif report.kind == FAILED:
+                    batch.fail(report.first, pickle.loads(report.content))
 
-    def _bury(self, worker: Worker, todo: Round) -> None:
+    def _reap(self, worker: WorkerProcess, batch: EvaluationBatch) -> None:
         """Replace a worker that died; its task is begun again, unless that has killed too often."""
-        assert self._arena is not None
         if not worker.ready:
-            self._still_born += 1
-            if self._still_born > 3:
+            self._failed_starts += 1
+            if self._failed_starts > FAILED_STARTS:
                 raise RuntimeError(
                     "worker processes end before they have loaded fun: does importing what it needs crash? "
                     f"The last one ended with status {worker.process.poll()}"
                 )
-        first, generation = int(self._arena.first[worker.slot]), int(self._arena.generation[worker.slot])
+        first, generation = int(self.memory.first[worker.slot]), int(self.memory.generation[worker.slot])
         self.deaths += worker.ready
         if first == IDLE:
-            todo.suspicious = True
-        elif generation == self._generation and todo.open[first]:
-            todo.begin_again(first, "process")
+            self._task_lost = True
+        elif generation == self._generation and batch.pending[first]:
+            batch.retry(first, "worker process")
         self._replace(worker)
 
-    def _look_after(self, todo: Round) -> None:
+    def _check_workers(self, batch: EvaluationBatch) -> None:
         """Kill and replace workers that exceed the time allowed; notice any that died unheard."""
-        assert self._arena is not None
-        now = time.monotonic()
-        for slot, worker in list(self._crew.items()):
+        now, timeout = time.monotonic(), self.options.timeout
+        for slot, worker in list(self._processes.items()):
             if worker.process.poll() is not None:
-                self._hear(worker, todo)
-                if self._crew.get(slot) is worker:  # a child of it keeps its pipe open
-                    self._bury(worker, todo)
+                self._receive(worker, batch)
+                if self._processes.get(slot) is worker:  # a child of it keeps its pipe open
+                    self._reap(worker, batch)
                 continue
-            first, started = int(self._arena.first[slot]), float(self._arena.started[slot])
-            if self.timeout is None or first == IDLE or now - started < self.timeout:
+            first, started = int(self.memory.first[slot]), float(self.memory.started[slot])
+            if timeout is None or first == IDLE or now - started < timeout:
                 continue
-            generation = int(self._arena.generation[slot])
+            generation = int(self.memory.generation[slot])
             worker.kill()
-            worker.listen()  # it may have finished at the last moment
-            self._read_reports(worker, todo)
-            if generation == self._generation and todo.open[first]:
-                todo.fail(first, "timeout", f"no value after timeout = {self.timeout:g} s", "", b"")
+            worker.receive()  # it may have finished at the last moment
+            self._read_reports(worker, batch)
+            if generation == self._generation and batch.pending[first]:
+                batch.time_out(first, timeout)
             self._replace(worker)
 
     def _next_deadline(self) -> float:
         """Return the seconds until the first evaluation may be overdue."""
-        if self.timeout is None:
+        if self.options.timeout is None:
             return math.inf
-        assert self._arena is not None
-        busy = [float(self._arena.started[slot]) for slot in self._crew if self._arena.first[slot] != IDLE]
-        return max(0.0, min([*busy, time.monotonic()]) + self.timeout - time.monotonic())
+        memory, now = self.memory, time.monotonic()
+        started = [float(memory.started[slot]) for slot in self._processes if memory.first[slot] != IDLE]
+        return max(0.0, min([*started, now]) + self.options.timeout - now)
 
-    def _replace(self, worker: Worker) -> None:
-        self._dismiss(worker)
-        self._hire(worker.slot)
+    def _replace(self, worker: WorkerProcess) -> None:
+        self._end(worker)
+        self._spawn(worker.slot)
 
-    def _dismiss(self, worker: Worker) -> None:
+    def _end(self, worker: WorkerProcess) -> None:
         self._selector.unregister(worker.reports)
         worker.kill()
-        worker.forget()
-        del self._crew[worker.slot]
+        worker.close()
+        del self._processes[worker.slot]
 
-    def _hire(self, slot: int) -> None:
-        assert self._arena is not None
-        self._arena.first[slot] = IDLE
-        shape = self._arena.shape
-        setup = {
-            "tasks": self._tasks,
-            "arena": self._memory,
-            "objective": self._payload,
-            "length": len(self._objective),
-            "shape": [shape.slots, shape.rows, shape.n, shape.dtype],
-            "vectorized": self.vectorized,
-        }
-        worker = hire(slot, setup, (self._tasks, self._memory, self._payload), self.crowd)
-        self._crew[slot] = worker
+    def _spawn(self, slot: int) -> None:
+        self.memory.first[slot] = IDLE
+
+        def setup(reports: int) -> WorkerSetup:
+            return WorkerSetup(
+                slot=slot, tasks=self._tasks, reports=reports, memory=self._memory_file,
+                objective=self._objective_file, length=len(self._objective), layout=self.memory.layout,
+                vectorized=self.options.vectorized, pool=os.getpid(), path=module_path(),
+            )  # fmt: skip
+
+        worker = spawn(setup, self.threads)
+        self._processes[slot] = worker
         self._selector.register(worker.reports, selectors.EVENT_READ, worker)
 
     # Opening and closing
 
-    def _open(self, shape: Shape) -> None:
-        self._memory = nameless_file(shape.size)
-        self._descriptors.append(self._memory)
-        self._payload = nameless_file(len(self._objective))
-        self._descriptors.append(self._payload)
+    def _open(self, layout: MemoryLayout) -> None:
+        self._memory_file = anonymous_file(layout.size)
+        self._descriptors.append(self._memory_file)
+        self._objective_file = anonymous_file(len(self._objective))
+        self._descriptors.append(self._objective_file)
         written = 0
         while written < len(self._objective):
-            written += os.pwrite(self._payload, self._objective[written:], written)
+            written += os.pwrite(self._objective_file, self._objective[written:], written)
         self._tasks, self._feed = os.pipe()
         self._descriptors += [self._tasks, self._feed]
         self._selector = selectors.DefaultSelector()
-        self._arena = Arena(self._memory, shape)
+        self._memory = SharedMemory(self._memory_file, layout)
         for slot in range(self.workers):
-            self._hire(slot)
+            self._spawn(slot)
 
     def close(self) -> None:
         """End all workers and give the memory back."""
-        for worker in list(self._crew.values()):
-            self._dismiss(worker)
-        if self._arena is not None:
+        for worker in list(self._processes.values()):
+            self._end(worker)
+        if self._memory is not None:
             self._selector.close()
-        self._arena = None
+        self._memory = None
         while self._descriptors:
             os.close(self._descriptors.pop())
 
@@ -287,7 +276,8 @@ class Pool(Evaluator):
             self.close()
 
 
-def _cannot_load(kind: str, message: str, trace: str) -> RuntimeError:
-    error = RuntimeError(f"worker processes cannot load fun: {kind}: {message}")
-    error.add_note(f"In a worker process:\n{trace}")
+def _cannot_load(failed: TaskFailure) -> RuntimeError:
+    failure = failed.failure
+    error = RuntimeError(f"worker processes cannot load fun: {failure.kind}: {failure.message}")
+    error.add_note(f"In a worker process:\n{failure.traceback}")
     return error

@@ -1,4 +1,4 @@
-"""The processes of a pool: hired, watched, let go.
+"""The processes of a pool: spawned, listened to, killed.
 
 Each worker is a fresh interpreter, not a fork: a fork copies locks that other threads (BLAS, a notebook's
 input) hold and can hang for ever, and what the standard library offers instead imports the caller's main
@@ -9,48 +9,38 @@ tenths of a second a worker, paid once and for each one replaced.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from lmma.evaluation.pool.worker import REPORT
-
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+from lmma.evaluation.pool.worker import Report, WorkerSetup
+from lmma.kernels.blas import THREAD_VARIABLES
 
 
 @dataclass(eq=False)
-class Worker:
+class WorkerProcess:
     """One process of a pool, seen from outside."""
 
     slot: int
     process: subprocess.Popen[bytes]
-    reports: int  # where its reports are read
+    reports: int  # descriptor from which its reports are read
     ready: bool = False  # whether it has loaded the objective
-    heard: bytearray = field(default_factory=bytearray)  # reports, the last perhaps incomplete
+    unread: bytearray = field(default_factory=bytearray)  # reports, the last perhaps incomplete
 
-    def listen(self) -> bool:
+    def receive(self) -> bool:
         """Take in what the worker wrote; return False if it has ended."""
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self.reports, 65536):
-                self.heard += chunk
+                self.unread += chunk
             return False
         return True
 
-    def next_report(self) -> tuple[int, int, int, int, bytes] | None:
-        """Return what, generation, first row, rows, text of the next complete report, or None."""
-        if len(self.heard) < REPORT.size:
-            return None
-        what, generation, first, rows, length = REPORT.unpack_from(self.heard)
-        end = REPORT.size + length
-        if len(self.heard) < end:
-            return None
-        text = bytes(self.heard[REPORT.size : end])
-        del self.heard[:end]
-        return what, generation, first, rows, text
+    def next_report(self) -> Report | None:
+        """Return the next complete report, or None."""
+        return Report.read(self.unread)
 
     def kill(self) -> None:
         """End the process and whatever it has started; nothing of it remains."""
@@ -64,7 +54,7 @@ class Worker:
             os.killpg(pid, signal.SIGKILL)
         self.process.wait()
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Close the pipe of a process that has ended."""
         if self.reports >= 0:
             os.close(self.reports)
@@ -81,22 +71,25 @@ def _descendants(pid: int) -> list[int]:
     return found + [further for child in found for further in _descendants(child)]
 
 
-def hire(slot: int, setup: dict[str, Any], descriptors: tuple[int, ...], crew: int) -> Worker:
-    """Return a new worker with the given setup; it inherits ``descriptors`` and nothing else."""
+def spawn(make_setup: Callable[[int], WorkerSetup], threads: int) -> WorkerProcess:
+    """Return a new worker whose BLAS uses ``threads`` threads.
+
+    ``make_setup`` is given the descriptor it shall write reports to; of all descriptors, the worker inherits
+    those that its setup names.
+    """
     reading, writing = os.pipe()
     try:
         os.set_blocking(reading, False)
-        words = setup | {"slot": slot, "reports": writing, "pool": os.getpid(), "path": _paths()}
-        threads = str(max(1, (os.cpu_count() or 1) // crew))  # so that workers do not fight over cores
+        setup = make_setup(writing)
         process = subprocess.Popen(
-            [sys.executable, "-c", "from lmma.evaluation.pool.worker import main; main()", json.dumps(words)],
-            pass_fds=(*descriptors, writing),
+            [sys.executable, "-c", "from lmma.evaluation.pool.worker import main; main()", setup.to_json()],
+            pass_fds=(setup.tasks, setup.reports, setup.memory, setup.objective),
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # the terminal's Ctrl-C reaches the pool alone, which then tidies up
             env={
-                **dict.fromkeys(THREADS, threads),
+                **dict.fromkeys(THREAD_VARIABLES, str(threads)),
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(_paths()),  # lmma itself may be on a path set at run time
+                "PYTHONPATH": os.pathsep.join(setup.path),  # lmma itself may be on a path set at run time
             },
         )
     except BaseException:
@@ -104,9 +97,9 @@ def hire(slot: int, setup: dict[str, Any], descriptors: tuple[int, ...], crew: i
         raise
     finally:
         os.close(writing)
-    return Worker(slot, process, reading)
+    return WorkerProcess(setup.slot, process, reading)
 
 
-def _paths() -> list[str]:
+def module_path() -> list[str]:
     """Return this process's search path for modules with no entry that depends on where one stands."""
     return [os.path.abspath(entry) for entry in sys.path]

@@ -1,4 +1,4 @@
-"""Memory that a pool and its workers share: candidates, and who works on what.
+"""Memory that a pool and its workers share: candidates, and which worker works on which row.
 
 The memory is a file that has no name: it disappears with the last process that holds it, even if all are
 killed, and no tracker has to clean up after them (unlike ``multiprocessing.shared_memory``).
@@ -19,7 +19,7 @@ ALIGNED = 64  # bytes: parts start on a cache line, so that workers do not fight
 IDLE = -1
 
 
-def nameless_file(size: int) -> int:
+def anonymous_file(size: int) -> int:
     """Return a descriptor of a new file of ``size`` bytes that has no name, in memory if possible."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("lmma", os.MFD_CLOEXEC)
@@ -38,8 +38,8 @@ def nameless_file(size: int) -> int:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The size of an arena, which pool and workers must agree on."""
+class MemoryLayout:
+    """The sizes of what is shared, which pool and workers must agree on."""
 
     slots: int  # workers
     rows: int  # candidates
@@ -48,7 +48,7 @@ class Shape:
 
     @property
     def size(self) -> int:
-        """How many bytes the arena takes."""
+        """How many bytes the shared memory takes."""
         return sum(_round_up(size) for size in self._sizes())
 
     def _sizes(self) -> tuple[int, ...]:
@@ -61,29 +61,29 @@ class Shape:
         return [sum(sizes[:k]) for k in range(len(sizes))]
 
 
-class Arena:
-    """Named arrays over a file of the given shape.
+class SharedMemory:
+    """Named arrays over a file of the given layout.
 
     ========== ============= ======================================================
     current    (1,)          generation whose values are wanted
     first      (slots,)      row each worker works on, -1 if none
     generation (slots,)      and of which generation
     started    (slots,)      when it began, on the system's monotonic clock
-    candidates (rows, n)     what they are asked about
+    candidates (rows, n)     what is evaluated
     ========== ============= ======================================================
     """
 
-    def __init__(self, descriptor: int, shape: Shape) -> None:
-        self.shape = shape
-        memory = mmap.mmap(descriptor, max(shape.size, 1))
-        at = shape.offsets()
-        slots, rows = shape.slots, shape.rows
+    def __init__(self, descriptor: int, layout: MemoryLayout) -> None:
+        self.layout = layout
+        memory = mmap.mmap(descriptor, max(layout.size, 1))
+        at = layout.offsets()
+        slots, rows = layout.slots, layout.rows
         self.current = np.frombuffer(memory, np.int64, 1, at[0])
         self.first = np.frombuffer(memory, np.int64, slots, at[1])
         self.generation = np.frombuffer(memory, np.int64, slots, at[2])
         self.started = np.frombuffer(memory, np.float64, slots, at[3])
-        flat = np.frombuffer(memory, np.dtype(shape.dtype), rows * shape.n, at[4])
-        self.candidates: Array = flat.reshape(rows, shape.n)
+        flat = np.frombuffer(memory, np.dtype(layout.dtype), rows * layout.n, at[4])
+        self.candidates: Array = flat.reshape(rows, layout.n)
 
 
 def _round_up(size: int) -> int:

@@ -14,93 +14,123 @@ import signal
 import struct
 import sys
 import time
-import traceback
-from collections.abc import Callable
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from lmma.evaluation.base import as_number, as_numbers
-from lmma.evaluation.pool.shared_memory import IDLE, Arena, Shape
+from lmma.evaluation.base import Function, as_number, as_numbers
+from lmma.evaluation.failures import TaskFailure
+from lmma.evaluation.pool.shared_memory import IDLE, MemoryLayout, SharedMemory
 
 TASK = struct.Struct("<IIII")  # generation, first row, rows, zero
-REPORT = struct.Struct("<IIIIQ")  # what (below), generation, first row, rows, length of the text after it
-READY, DONE, FAILED, BROKEN = range(4)
+HEADER = struct.Struct("<IIIIQ")  # of a report: kind, generation, first row, rows, length of its content
+READY, DONE, FAILED, BROKEN = range(4)  # kinds of reports
 
 PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
 
+@dataclass(frozen=True)
+class WorkerSetup:
+    """What a worker process is told on its command line, as JSON."""
+
+    slot: int
+    tasks: int  # descriptors of pipes and files that it inherits
+    reports: int
+    memory: int
+    objective: int
+    length: int  # of the pickled objective, in bytes
+    layout: MemoryLayout
+    vectorized: bool
+    pool: int  # process id
+    path: list[str]  # where modules are searched
+
+    def to_json(self) -> str:
+        """Return the setup as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> WorkerSetup:
+        """Return the setup that ``text`` says."""
+        fields = json.loads(text)
+        return cls(**{**fields, "layout": MemoryLayout(**fields["layout"])})
+
+
+class Report(NamedTuple):
+    """What a worker says about a task, or about itself."""
+
+    kind: int
+    generation: int = 0
+    first: int = 0
+    rows: int = 0
+    content: bytes = b""  # values, or a TaskFailure pickled
+
+    @classmethod
+    def read(cls, unread: bytearray) -> Report | None:
+        """Take the next report off the front of ``unread``; None if it is not there in full."""
+        if len(unread) < HEADER.size:
+            return None
+        kind, generation, first, rows, length = HEADER.unpack_from(unread)
+        end = HEADER.size + length
+        if len(unread) < end:
+            return None
+        content = bytes(unread[HEADER.size : end])
+        del unread[:end]
+        return cls(kind, generation, first, rows, content)
+
+    def write(self, descriptor: int) -> None:
+        """Write the report into a pipe."""
+        message = HEADER.pack(*self[:4], len(self.content)) + self.content
+        while message:
+            message = message[os.write(descriptor, message) :]
+
+
 def main() -> None:
-    """Serve one pool until it goes away. The one argument is JSON; see ``Pool._hire``."""
-    setup = json.loads(sys.argv[1])
-    _die_with(setup["pool"])
-    tasks, reports = setup["tasks"], setup["reports"]
-    for descriptor in (tasks, reports, setup["arena"], setup["objective"]):
+    """Serve one pool until it goes away. The one argument is a :class:`WorkerSetup`."""
+    setup = WorkerSetup.from_json(sys.argv[1])
+    _die_with(setup.pool)
+    for descriptor in (setup.tasks, setup.reports, setup.memory, setup.objective):
         os.set_inheritable(descriptor, False)  # programs that fun starts shall not keep the pool's pipes open
-    arena = Arena(setup["arena"], Shape(*setup["shape"]))
+    memory = SharedMemory(setup.memory, setup.layout)
     try:
-        sys.path[:] = setup["path"]
-        with os.fdopen(os.dup(setup["objective"]), "rb") as file:
-            fun, args = pickle.loads(os.pread(file.fileno(), setup["length"], 0))
+        sys.path[:] = setup.path
+        with os.fdopen(os.dup(setup.objective), "rb") as file:
+            fun, args = pickle.loads(os.pread(file.fileno(), setup.length, 0))
     except BaseException as error:
-        _report(reports, BROKEN, 0, 0, 0, described(error))
+        Report(BROKEN, content=pickle.dumps(TaskFailure.of(error))).write(setup.reports)
         return
-    _report(reports, READY, 0, 0, 0)
-    serve(arena, setup["slot"], tasks, reports, fun, args, vectorized=setup["vectorized"])
+    Report(READY).write(setup.reports)
+    serve(setup, memory, fun, args)
 
 
-def serve(
-    arena: Arena,
-    slot: int,
-    tasks: int,
-    reports: int,
-    fun: Callable[..., Any],
-    args: tuple[Any, ...],
-    *,
-    vectorized: bool,
-) -> None:
+def serve(setup: WorkerSetup, memory: SharedMemory, fun: Function, args: tuple[object, ...]) -> None:
     """Take tasks until there are none to come."""
-    while len(record := os.read(tasks, TASK.size)) == TASK.size:
+    slot = setup.slot
+    while len(record := os.read(setup.tasks, TASK.size)) == TASK.size:
         generation, first, rows, _ = TASK.unpack(record)
-        if generation != arena.current[0]:
+        if generation != memory.current[0]:
             continue  # its generation closed without it
         # The order matters to the pool, which reads ``first`` and then ``started``.
-        arena.started[slot] = time.monotonic()
-        arena.generation[slot] = generation
-        arena.first[slot] = first
-        x = arena.candidates[first : first + rows].copy()  # fun may keep or alter what it is given
+        memory.started[slot] = time.monotonic()
+        memory.generation[slot] = generation
+        memory.first[slot] = first
+        x = memory.candidates[first : first + rows].copy()  # fun may keep or alter what it is given
         try:
-            if vectorized:
+            if setup.vectorized:
                 values = as_numbers(fun(x, *args), rows)
             else:
                 values = np.array([as_number(fun(x[0], *args))])
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            _report(reports, FAILED, generation, first, rows, described(error))
+            kind, content = FAILED, pickle.dumps(TaskFailure.of(error))
         else:
-            # Through the pipe, not the arena: a late result must not touch the next generation.
-            _report(reports, DONE, generation, first, rows, values.tobytes())
-        arena.first[slot] = IDLE
-
-
-def _report(reports: int, what: int, generation: int, first: int, rows: int, text: bytes = b"") -> None:
-    message = REPORT.pack(what, generation, first, rows, len(text)) + text
-    while message:
-        message = message[os.write(reports, message) :]
-
-
-def described(error: BaseException) -> bytes:
-    """Return the kind, message and traceback of an error and, if it can be pickled, the error itself."""
-    try:
-        itself = pickle.dumps(error)
-        pickle.loads(itself)  # some exceptions can be pickled but not made again
-    except Exception:
-        itself = b""
-    trace = "".join(traceback.format_exception(error))
-    return pickle.dumps((type(error).__name__, str(error), trace, itself))
+            kind, content = DONE, values.tobytes()
+        # Through the pipe, not shared memory: a late result must not touch the next generation.
+        Report(kind, generation, first, rows, content).write(setup.reports)
+        memory.first[slot] = IDLE
 
 
 def _die_with(pool: int) -> None:
-    """Arrange that this process is killed when the one that hired it ends, however that happens."""
+    """Arrange that this process is killed when the one that spawned it ends, however that happens."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != pool:  # it ended before we could ask to be told

@@ -1,7 +1,7 @@
 """A run on two Dask workers in network namespaces of their own, one of which is cut off in mid-run.
 
 Runs inside a namespace of its own (``unshare --net``), so that nothing outside is touched:
-``unshare --net python cut_off.py FOLDER vectors|seeds``. Prints one JSON line.
+``unshare --net python network_cut.py FOLDER vectors|replicas``. Prints one JSON line.
 """
 
 import json
@@ -82,7 +82,7 @@ def main():
     try:
         result = lmma.minimize(
             objective(folder), np.ones(5), 1.0, rng=1, maxiter=GENERATIONS,
-            workers=Replicated(client, check=2) if how == "seeds" else client,
+            workers=Replicated(client, check=2) if how == "replicas" else client,
         )  # fmt: skip
         left = len(client.nthreads())
     finally:

@@ -1,4 +1,4 @@
-"""A run on a cluster that stays up: ``python driver.py ENGINE ADDRESS HOW CHECKPOINT RESULT``."""
+"""A run on a cluster that stays up: ``python restarted_run.py KIND ADDRESS HOW CHECKPOINT RESULT``."""
 
 import sys
 import time
@@ -17,18 +17,18 @@ def fun(x):
     return float(np.sum((x - 0.5) ** 2 * np.arange(1, len(x) + 1)))
 
 
-def main(engine, address, how, checkpoint, result):
-    if engine == "dask":
+def main(kind, address, how, checkpoint, result):
+    if kind == "dask":
         from distributed import Client
 
-        handle = Client(address)
+        cluster = Client(address)
     else:
-        import ray as handle
+        import ray as cluster
 
-        handle.init(address=address, log_to_driver=False)
+        cluster.init(address=address, log_to_driver=False)
     found = lmma.minimize(
         fun, np.ones(6), 1.0, rng=1, maxiter=GENERATIONS, checkpoint=Checkpoint(checkpoint, every=0),
-        workers=Replicated(handle) if how == "seeds" else handle,
+        workers=Replicated(cluster) if how == "replicas" else cluster,
     )  # fmt: skip
     np.savez(result, x=found.x, mean=found.mean, nfev=found.nfev)
 

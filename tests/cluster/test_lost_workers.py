@@ -25,7 +25,7 @@ def treacherous(folder, times):
                 os.kill(os.getppid(), signal.SIGKILL)
                 time.sleep(1000)  # until the system ends this process too
         value = sphere(x)
-        time.sleep(0.03)  # long enough for a letter of its own
+        time.sleep(0.03)  # long enough for a message of its own
         note(folder / "done")
         return value
 

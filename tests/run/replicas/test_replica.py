@@ -1,0 +1,75 @@
+"""Replicas and the states they begin from, without a cluster."""
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma.run.replicas.replica import (
+    BoundedStrategy,
+    Position,
+    Redrawn,
+    Told,
+    checksum,
+    from_state,
+    take_state,
+)
+from lmma.strategies.parts.bounds import box
+
+
+def values_of(X):
+    return np.sum((X - 0.3) ** 2, axis=1)
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_a_state_taken_after_asking_gives_the_same_candidates_again(method):  # it is then that it is sent
+    es, twin = (lmma.strategy(method, np.ones(6), 1.0, rng=1, popsize=5) for _ in range(2))
+    for _ in range(30):
+        X = es.ask()
+        twin.set_state(es.get_state())
+        assert np.array_equal(twin.ask(), X)
+        values = values_of(X)
+        es.tell(values)
+        twin.tell(values)
+        mine, yours = es.get_state(), twin.get_state()
+        assert all(np.array_equal(mine[name], yours[name]) for name in mine)
+
+
+@pytest.mark.parametrize("boundary", ["smooth", "reflect", "project"])
+def test_a_replica_goes_through_events_as_the_run_does(boundary):
+    x0 = np.full(6, 0.5)
+
+    def bounded():
+        return BoundedStrategy(
+            lmma.strategy("lm-ma-es", x0, 0.4, rng=1, popsize=8), box([(0.31, 1)] * 6, x0, boundary=boundary)
+        )
+
+    run = bounded()
+    injected = [np.full(6, 0.4)]
+    run.strategy.inject(np.array(injected))
+    state = take_state(run, injected, Position(0, 0))
+    run.ask()
+    replica = from_state(state, bounded().box)
+    replica.ask()
+    for generation in range(20):
+        assert np.array_equal(replica.candidates, run.candidates)
+        events = [Redrawn(np.array([1, 4]), 1)] if generation % 3 == 1 else []
+        for event in events:
+            run.go_through(event)
+        events.append(Told(values_of(run.candidates)))
+        run.go_through(events[-1])
+        run.ask()
+        for event in events:
+            replica.go_through(event)
+        replica.ask()
+        assert checksum(replica.strategy) == checksum(run.strategy)
+
+
+@pytest.mark.parametrize("size", [3, 5000])  # less than what a checksum adds up at once, and more
+def test_a_checksum_sees_every_bit_of_the_state(size):
+    es = lmma.strategy("lm-ma-es", np.ones(size), 1.0, rng=1)
+    before = checksum(es)
+    for k in (0, size - 1):
+        es.mean[k] = np.nextafter(es.mean[k], 2.0)
+        assert checksum(es) != before
+        es.mean[k] = 1.0
+    assert checksum(es) == before
