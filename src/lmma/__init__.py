@@ -98,15 +98,12 @@ _HOMES: dict[str, str | None] = {
     "EvaluationError": "lmma.evaluation",
 }
 
-
 if not TYPE_CHECKING:  # or a type checker would take any name for public
 
     def __getattr__(name: str) -> Any:
         """Import what is public when it is first asked for."""
         if name not in __all__:
-            raise AttributeError(
-                f"module 'lmma' has no attribute {name!r}", name=name, obj=import_module("lmma")
-            )
+            raise AttributeError(f"module 'lmma' has no attribute {name!r}")
         home = _HOMES.get(name, "lmma.strategies")
         value = import_module(f"lmma.{name}") if home is None else getattr(import_module(home), name)
         globals()[name] = value
