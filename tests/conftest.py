@@ -1,6 +1,12 @@
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 # A job started in the background ignores Ctrl-C, and so would every program that a test starts to interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -16,3 +22,27 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="long version: run with --slow"))
+
+
+@pytest.fixture
+def environment():
+    """An environment in which a new Python finds lmma, installed or not, and takes warnings for errors."""
+    known = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(SOURCE), *([known] if known else [])])
+    return os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "error", "COLUMNS": "100"}
+
+
+@pytest.fixture
+def python(environment, tmp_path):
+    """Runs ``python ...`` as a process of its own in an empty directory; returns what it printed."""
+
+    def run(*words, env=None, timeout=300):
+        done = subprocess.run(
+            [sys.executable, *map(str, words)], cwd=tmp_path, env=environment | (env or {}),
+            capture_output=True, text=True, timeout=timeout,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+        assert done.stderr == "", f"{words}\n{done.stderr}"
+        return done.stdout
+
+    return run

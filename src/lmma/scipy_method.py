@@ -17,8 +17,39 @@ DERIVATIVES = ("jac", "hess", "hessp")  # SciPy passes them along; a black-box m
 def scipy_method(name: str = "auto") -> Callable[..., OptimizeResult]:
     """Return a ``method=`` for :func:`scipy.optimize.minimize`.
 
-    ``options`` are the keyword arguments of :func:`lmma.minimize`; SciPy's own names ``maxfev``, ``tol``
-    and ``disp`` are understood as well.
+    Parameters
+    ----------
+    name : str
+        A method as :func:`lmma.minimize` takes it.
+
+    Returns
+    -------
+    callable
+        To be passed as ``method=``. Its ``options`` are the keyword arguments of :func:`lmma.minimize`;
+        SciPy's own ``maxfev``, ``tol`` and ``disp`` are understood as well, and ``jac``, ``hess`` and
+        ``hessp`` are left unused.
+
+    Raises
+    ------
+    ValueError
+        If there is no method of that name; later, from SciPy's ``minimize``, if it is given constraints.
+
+    See Also
+    --------
+    lmma.minimize : The same without SciPy's detour.
+
+    References
+    ----------
+    "Custom minimizers" in SciPy's documentation of :func:`scipy.optimize.minimize`.
+
+    Examples
+    --------
+    >>> import lmma
+    >>> from scipy.optimize import minimize, rosen
+    >>> options = {"sigma0": 0.5, "rng": 1}
+    >>> result = minimize(rosen, [0.0] * 5, method=lmma.scipy_method("ma-es"), options=options)
+    >>> result.x.round(3).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0]
     """
     if name != "auto":
         strategy_class(name)

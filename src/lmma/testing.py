@@ -167,7 +167,7 @@ def check_resume(make: Make) -> None:
 
 
 def check_call_order(make: Make) -> None:
-    """tell before ask and ask twice are refused, and refusals leave the run as it was."""
+    """``tell`` before ``ask`` and ``ask`` twice are refused, and refusals leave the run as it was."""
     es = make(_start(), 0.5, rng=1)
     _refused(lambda: es.tell(np.zeros(es.popsize)), "tell before ask")
     X = es.ask()
@@ -243,7 +243,7 @@ def check_solves_the_sphere(make: Make) -> None:
 
 
 def check_stops(make: Make) -> None:
-    """stop() is empty on the way and names tolx or tolfun once converged."""
+    """``stop()`` is empty on the way and names tolx or tolfun once converged."""
     es = make(np.full(5, 2.0), 1.0, rng=1)
     assert es.stop() == {}, f"stop() before the first generation: {es.stop()}"
     while not es.stop() and es.evaluations < 50_000:

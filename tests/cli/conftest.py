@@ -1,19 +1,7 @@
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-SOURCE = Path(__file__).resolve().parents[2] / "src"
-
-
-@pytest.fixture
-def environment():
-    """An environment in which a new Python finds lmma, installed or not."""
-    known = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([str(SOURCE), *([known] if known else [])])
-    return os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "error", "COLUMNS": "100"}
 
 
 @pytest.fixture
