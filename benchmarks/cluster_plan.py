@@ -24,7 +24,7 @@ from lmma.evaluation.cluster import driver
 from lmma.evaluation.cluster.driver import VectorDriver
 from lmma.evaluation.cluster.messages import Reply
 from lmma.evaluation.cluster.transport import Transport
-from lmma.run.replicas.replica import ReplicaReply, ReplicaState, kernel_name
+from lmma.run.replicas.replica import ReplicaReply, ReplicaState
 from lmma.run.replicas.replica_driver import ReplicatedDriver
 
 MESSAGE = 3e3  # bytes a message and its reply cost besides their contents; benchmarks/cluster.py, Dask
@@ -66,7 +66,7 @@ class Simulated(Transport):
                 "state": self.states[worker],
                 "position": payload.position,
                 "checksum": None,
-                "kernels": kernel_name(),
+                "kernels": kernels.name(),
             }
             if isinstance(payload, ReplicaState) or payload.rows is None:
                 reply = ReplicaReply("ready", **replica)

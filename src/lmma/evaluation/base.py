@@ -83,8 +83,8 @@ class Evaluator(ABC):
     # An evaluator that makes candidates itself must know all that a strategy goes through. Strategies are
     # unknown to this package, hence Any.
 
-    def attend(self, strategy: Any, box: Any) -> None:  # noqa: B027 (most see candidates alone)
-        """Take note that ``strategy`` is about to be asked, and its candidates moved into ``box``."""
+    def attend(self, strategy: Any) -> None:  # noqa: B027 (most see candidates alone)
+        """Take note that ``strategy`` is about to be asked."""
 
     def redrawn(self, rows: npt.NDArray[np.intp], attempt: int) -> None:  # noqa: B027
         """Take note that candidates at ``rows`` were drawn again, and are evaluated next, in this order."""

@@ -10,6 +10,7 @@ import hashlib
 import pickle
 import threading
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
@@ -21,9 +22,8 @@ from lmma.evaluation.base import Array, Values
 from lmma.evaluation.cluster.messages import Reply, Status
 from lmma.evaluation.cluster.worker_host import HostSetup, WorkerHost
 from lmma.kernels.blas import using_blas_threads
-from lmma.run import checkpoint
+from lmma.run.checkpoint_file import pack, unpack
 from lmma.strategies import Strategy
-from lmma.strategies.parts.bounds import Box
 
 BLOCK = 1024  # 64-bit words that a checksum adds up before it mixes
 NO_STATE = -1
@@ -85,7 +85,6 @@ class ReplicaTask:
 class ReplicaSetup(HostSetup):
     """What the host of a replica must know."""
 
-    box: Box | None = None
     blas_threads: int | None = None  # of the run, None if unknown
 
     def start(self) -> Replica:
@@ -103,78 +102,35 @@ class ReplicaReply(Reply):
     kernels: str = field(kw_only=True)
 
 
-class BoundedStrategy:
-    """A strategy together with its box: candidates are asked for inside it, values told with its penalty."""
+def take_state(strategy: Strategy, position: Position) -> ReplicaState:
+    """Return the state of a run to be sent; arrays of zeros, most of a fresh state, are named only.
 
-    def __init__(self, strategy: Strategy, box: Box | None) -> None:
-        self.strategy = strategy
-        self.box = box
-        self.candidates: Array | None = None
-
-    def ask(self) -> None:
-        """Make the candidates of the next generation."""
-        self.candidates = self.strategy.ask(self.candidates)
-        if self.box is not None:
-            self.box.repair(self.candidates)
-
-    def go_through(self, event: Event) -> None:
-        """Do what the run's strategy did."""
-        if isinstance(event, Redrawn):
-            self.strategy.resample(event.rows, event.attempt)  # type: ignore[attr-defined]
-            if self.box is not None:
-                assert self.candidates is not None
-                self.box.repair(self.candidates, event.rows)
-        else:
-            self.strategy.tell(event.values if self.box is None else self.box.penalised(event.values))
-
-    def get_state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state of strategy and box as named arrays."""
-        arrays = {f"strategy.{name}": np.asarray(value) for name, value in self.strategy.get_state().items()}
-        if self.box is not None:
-            arrays |= {f"box.{name}": np.asarray(value) for name, value in self.box.get_state().items()}
-        return arrays
-
-    def set_state(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over a state that :meth:`get_state` returned."""
-        self.strategy.set_state(_under("strategy.", arrays))
-        if self.box is not None:
-            self.box.set_state(_under("box.", arrays))
-
-
-def _under(prefix: str, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def take_state(bounded: BoundedStrategy, injected: list[Array], position: Position) -> ReplicaState:
-    """Return the state of a run, as of before its candidates were asked for, to be sent.
-
-    ``injected`` are points that were waiting then. Arrays of zeros, most of a fresh state, are named only.
+    It does not depend on whether candidates have been asked for since the last values were told.
     """
-    strategy, arrays = bounded.strategy, bounded.get_state()
-    if injected:
-        arrays["injected"] = np.array(injected)
+    arrays = {name: np.asarray(value) for name, value in strategy.get_state().items()}
     zeros = {name: array for name, array in arrays.items() if array.size > BLOCK and not array.any()}
     header = {"zeros": {name: [array.dtype.str, list(array.shape)] for name, array in zeros.items()}}
     kept = {name: array for name, array in arrays.items() if name not in zeros}
     options: dict[str, Any] = {
         "popsize": strategy.popsize, "dtype": strategy.dtype.name,
-        "tolx": strategy.tolx, "tolfun": strategy.tolfun, **getattr(strategy, "overrides", {}),
+        "tolx": strategy.tolx, "tolfun": strategy.tolfun, **strategy.options,
     }  # fmt: skip
-    recipe = pickling.dumps((type(strategy), strategy.n, options))
-    return ReplicaState(position, recipe, checkpoint.pack(header, kept))
+    recipe = pickling.dumps((type(strategy), strategy.n, strategy.box, options))
+    return ReplicaState(position, recipe, pack(header, kept))
 
 
-def from_state(state: ReplicaState, box: Box | None) -> BoundedStrategy:
+def from_state(state: ReplicaState) -> Strategy:
     """Return the strategy that ``state`` was taken of."""
-    cls, n, options = pickle.loads(state.recipe)
-    header, arrays = checkpoint.unpack(state.saved)
+    cls, n, box, options = pickle.loads(state.recipe)
+    header, arrays = unpack(state.saved)
     for name, (dtype, shape) in header["zeros"].items():
         arrays[name] = np.zeros(shape, dtype=dtype)
-    bounded = BoundedStrategy(cls(np.zeros(n), 1.0, rng=0, **options), box)
-    bounded.set_state(arrays)
-    if "injected" in arrays:
-        bounded.strategy.inject(arrays["injected"])  # type: ignore[attr-defined]
-    return bounded
+    x0 = np.zeros(n) if box is None else np.clip(np.zeros(n), box.lower, box.upper)
+    if box is not None:
+        options |= {"bounds": SimpleNamespace(lb=box.lower, ub=box.upper), "boundary": box.name}
+    strategy: Strategy = cls(x0, 1.0, rng=0, **options)
+    strategy.set_state(arrays)
+    return strategy
 
 
 def checksum(strategy: Strategy) -> str:
@@ -195,9 +151,9 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
 
     def __init__(self, setup: ReplicaSetup) -> None:
         super().__init__(setup)
-        self._box = setup.box
         self._blas_threads = setup.blas_threads
-        self._bounded: BoundedStrategy | None = None
+        self._strategy: Strategy | None = None
+        self._candidates: Array | None = None
         self._state = NO_STATE  # number of the one it began from
         self._position = Position(NO_STATE, 0)
         self._checksum: tuple[Position, str] | None = None
@@ -217,43 +173,40 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
             reply = self._reply("ready")
             if payload.rows is None:
                 return reply
-            assert self._bounded is not None
-            assert self._bounded.candidates is not None
-            x = self._bounded.candidates[payload.rows]
+            assert self._candidates is not None
+            x = self._candidates[payload.rows]
         return ReplicaReply(**(vars(reply) | vars(self.evaluate(x))))
 
     def _reply(self, status: Status) -> ReplicaReply:
         return ReplicaReply(
-            status, state=self._state, position=self._position, checksum=self._checksum, kernels=kernel_name()
+            status, state=self._state, position=self._position, checksum=self._checksum, kernels=kernels.name()
         )
 
     def _load(self, state: ReplicaState) -> None:
-        self._bounded = from_state(state, self._box)
+        self._strategy = from_state(state)
+        self._candidates = self._strategy.ask()
         self._state, self._position, self._checksum = state.number, state.position, None
-        self._bounded.ask()
 
     def _catch_up(self, task: ReplicaTask) -> bool:
         """Go through events that are new here; return whether that was possible."""
-        if (
-            self._bounded is None
-            or task.restart != self._position.restart
-            or task.base > self._position.events
-        ):
+        here = self._position
+        if self._strategy is None or task.restart != here.restart or task.base > here.events:
             return False
         try:
-            for event in task.events[self._position.events - task.base :]:
-                self._bounded.go_through(event)
-                self._position = Position(task.restart, self._position.events + 1)
-                if isinstance(event, Told):
-                    if event.check:
-                        self._checksum = (self._position, checksum(self._bounded.strategy))
-                    self._bounded.ask()
+            for event in task.events[here.events - task.base :]:
+                self._go_through(self._strategy, event)
         except (ArithmeticError, ValueError, np.linalg.LinAlgError):
             self._position = Position(NO_STATE, 0)
             return False
         return True
 
-
-def kernel_name() -> str:
-    """Return which kernels are in use here: others may differ in the last bit."""
-    return kernels.backend().partition(",")[0]
+    def _go_through(self, strategy: Strategy, event: Event) -> None:
+        """Do what the run's strategy did."""
+        self._position = Position(self._position.restart, self._position.events + 1)
+        if isinstance(event, Redrawn):
+            strategy.resample(event.rows, event.attempt)
+            return
+        strategy.tell(event.values)
+        if event.check:
+            self._checksum = (self._position, checksum(strategy))
+        self._candidates = strategy.ask(self._candidates)

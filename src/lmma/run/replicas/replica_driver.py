@@ -8,13 +8,13 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from lmma import kernels
 from lmma.evaluation.base import Array, EvaluationOptions, Values
 from lmma.evaluation.cluster.driver import ClusterDriver, ClusterWorker, Request
 from lmma.evaluation.cluster.messages import Reply
 from lmma.evaluation.cluster.transport import ClusterError, Transport
 from lmma.kernels.blas import blas_threads
 from lmma.run.replicas.replica import (
-    BoundedStrategy,
     Event,
     Position,
     Redrawn,
@@ -24,11 +24,9 @@ from lmma.run.replicas.replica import (
     ReplicaTask,
     Told,
     checksum,
-    kernel_name,
     take_state,
 )
 from lmma.strategies import Strategy
-from lmma.strategies.parts.bounds import Box
 
 KEPT = 64  # events kept: a worker that lags further behind gets the state again
 USELESS_STATES = 3  # states in a row that a worker could do nothing with
@@ -52,8 +50,7 @@ class ReplicatedDriver(ClusterDriver):
         super().__init__(objective, options, transport)
         self.check = check
         self.resent = 0  # how often a replica's state proved useless and was sent again
-        self._bounded: BoundedStrategy | None = None
-        self._injected: list[Array] = []  # points that waited at the last attend()
+        self._strategy: Strategy | None = None
         self._restart = -1  # how often the strategy has been another one
         self._events: list[Event] = []  # of this restart, the last few
         self._base = 0  # number of the first of them
@@ -74,16 +71,15 @@ class ReplicatedDriver(ClusterDriver):
         """Return the same array for every generation: nobody else is shown it."""
         return self._reused_buffer(rows, n, dtype)
 
-    def attend(self, strategy: Strategy, box: Box | None) -> None:
+    def attend(self, strategy: Strategy) -> None:
         """Take note of who is asked; with a strategy not seen before all replicas begin anew."""
-        if self._bounded is None or strategy is not self._bounded.strategy:
-            self._bounded = BoundedStrategy(strategy, box)
+        if strategy is not self._strategy:
+            self._strategy = strategy
             self._restart += 1
             self._events.clear()
             self._known.clear()
             self._base = self._settled = self._generations = 0
             self._checksum = None
-        self._injected = list(getattr(strategy, "_injected", ()))
         self._state = None
         self._rows = np.arange(strategy.popsize)
         if self._events and isinstance(self._events[-1], Told) and self._events[-1].check:
@@ -140,19 +136,18 @@ class ReplicatedDriver(ClusterDriver):
         return False
 
     def _first_payload(self, worker: ClusterWorker) -> ReplicaState:
-        if self._bounded is None:
+        if self._strategy is None:
             raise ClusterError("Replicated needs lmma.minimize, which lets workers follow its strategy")
         if self._state is None:  # the same for all that join in this generation
             position = Position(self._restart, self._settled)
-            self._state = take_state(self._bounded, self._injected, position)
+            self._state = take_state(self._strategy, position)
         self._states_sent += 1
         self._last_state[worker.token] = self._states_sent
         self._loading.add(worker.token)
         return replace(self._state, number=self._states_sent)
 
     def _setup(self, worker: ClusterWorker) -> ReplicaSetup:
-        box = None if self._bounded is None else self._bounded.box
-        return ReplicaSetup(self._objective, self.options, worker.slots, box, blas_threads())
+        return ReplicaSetup(self._objective, self.options, worker.slots, blas_threads())
 
     def _accept(self, worker: ClusterWorker, reply: Reply) -> bool:
         """Take in where a replica stands; use its values only if it stands where it should."""
@@ -186,7 +181,7 @@ class ReplicatedDriver(ClusterDriver):
 
     def _warn(self, worker: ClusterWorker, reply: ReplicaReply) -> None:
         if not self.warnings:
-            here = kernel_name()
+            here = kernels.name()
             why = (
                 f"it has {reply.kernels} kernels, this machine {here}: use machines of one kind, or vectors"
                 if reply.kernels != here
