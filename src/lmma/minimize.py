@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lmma.evaluation.base import OnError
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.restarts import Schedule
+    from lmma.strategies.parts.bounds import Boundary
 
 
 def minimize(
@@ -27,7 +28,7 @@ def minimize(
     args: tuple[Any, ...] = (),
     method: str = "auto",
     bounds: Any = None,
-    boundary: str = "smooth",
+    boundary: Boundary = "smooth",
     popsize: int | None = None,
     rng: Any = None,
     seed: int | None = None,

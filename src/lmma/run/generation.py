@@ -14,7 +14,6 @@ from lmma.run.observers import Observer, Progress
 from lmma.run.rules import Rule
 from lmma.run.stopping import Limits, Stop
 from lmma.strategies import Strategy
-from lmma.strategies.es import ES
 from lmma.strategies.parts.bounds import Box
 
 Guard = Callable[[Evaluator, Array], Values]
@@ -107,7 +106,6 @@ def _drawn_again(
     guard: Guard,
 ) -> Values:
     """Return values in which failed candidates have been replaced by new ones, as far as that succeeds."""
-    assert isinstance(strategy, ES)
     for attempt in range(1, ATTEMPTS + 1):
         failed = np.flatnonzero(np.isnan(values))
         if limits.maxfevals is not None:
@@ -148,7 +146,7 @@ def snapshot(strategy: Strategy, tally: Tally) -> Progress:
         strategy.sigma,
         tally.failures,
         tally.seconds,
-        step=strategy._spread_x,
+        step=strategy.spread,
         popsize=strategy.popsize,
         restarts=len(tally.legs),
         late=tally.late,

@@ -19,8 +19,7 @@ from lmma.run.run import Session
 from lmma.run.stopping import Limits
 from lmma.run.warm_start import warm_start
 from lmma.strategies import Strategy, strategy_class
-from lmma.strategies.es import ES
-from lmma.strategies.parts.bounds import Box
+from lmma.strategies.parts.bounds import Boundary, Box
 from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import checked_x0, nearest
 
@@ -36,7 +35,7 @@ def prepare(
     args: tuple[Any, ...] = (),
     method: str = "auto",
     bounds: Any = None,
-    boundary: str = "smooth",
+    boundary: Boundary = "smooth",
     popsize: int | None = None,
     rng: Any = None,
     maxfevals: int | None = None,
@@ -69,20 +68,18 @@ def prepare(
         method = warm_method or choose_method(len(start), popsize=popsize, maxfevals=maxfevals)
     cls = strategy_class(method)
     _suggest_for_misspelt(cls, options)
-    if on_error == "resample" and not issubclass(cls, ES):
+    if on_error == "resample" and not cls.can_resample:
         raise ValueError(f"{method} cannot draw single candidates anew: use on_error='worst'")
     box = make_box(bounds, start, boundary=boundary, dtype=dtype)
     step = sigma0 if sigma0 is not None else warm_sigma or default_sigma0(start, box)
 
-    team = {} if threads is None else {"threads": threads}  # users' own strategies need not know of it
+    team: dict[str, Any] = {} if threads is None else {"threads": threads}
 
     def make(x: Any, sigma: Any, size: int | None, key: Key | None) -> Strategy:
         es = cls(
-            x, sigma, popsize=size, rng=rng if key is None else 0, dtype=dtype, tolx=tolx, tolfun=tolfun,
+            x, sigma, popsize=size, rng=rng if key is None else key, dtype=dtype, tolx=tolx, tolfun=tolfun,
             **team, **options,
         )  # fmt: skip
-        if key is not None:
-            es._take_key(key)
         if box is not None:
             es.max_sigma = max(es.sigma, box.largest_sigma(es.scale))
         return es
@@ -124,7 +121,7 @@ def _identity(
 
 
 def _inject(first: Strategy, points: npt.ArrayLike, box: Box | None) -> None:
-    if not isinstance(first, ES):
+    if not first.can_inject:
         raise ValueError(f"{first.name} takes no injected points: leave inject out")
     rows = np.atleast_2d(np.asarray(points, dtype=first.dtype))
     if box is not None and rows.shape[-1] == first.n:
@@ -137,10 +134,10 @@ def _inject(first: Strategy, points: npt.ArrayLike, box: Box | None) -> None:
 def _suggest_for_misspelt(cls: type[Strategy], options: dict[str, Any]) -> None:
     """Raise TypeError for an option that is near an argument of ``minimize``, naming it."""
     known = [name for name in inspect.signature(prepare).parameters if name != "options"]
-    own = list(inspect.signature(cls.define).parameters)[2:] if hasattr(cls, "define") else []
+    own = cls.known_options()
     for option in options:
         if option not in own:
             raise TypeError(
-                f"unknown option {option!r} for method {cls.name!r}{nearest(option, known + own)}; "
+                f"unknown option {option!r} for method {cls.name!r}{nearest(option, [*known, *own])}; "
                 f"{cls.name} takes {', '.join(own)}"
             )

@@ -82,23 +82,20 @@ class News:
     words: str = ""  # why it could not do what was asked
 
 
-def take_state(strategy: Strategy, box: Box | None, pending: list[Array], leg: int, position: int) -> State:
+def take_state(strategy: Strategy, box: Box | None, leg: int, position: int) -> State:
     """Return the state of a run, as of before its candidates were asked for, to be sent.
 
-    ``pending`` are injected points that were waiting then. Arrays of zeros, most of a fresh state, are named
-    only.
+    Arrays of zeros, most of a fresh state, are named only.
     """
     arrays = {f"strategy.{name}": np.asarray(value) for name, value in strategy.get_state().items()}
     if box is not None:
         arrays |= {f"box.{name}": np.asarray(value) for name, value in box.get_state().items()}
-    if pending:
-        arrays["pending"] = np.array(pending)
     zeros = {name: array for name, array in arrays.items() if array.size > BLOCK and not array.any()}
     header = {"zeros": {name: [array.dtype.str, list(array.shape)] for name, array in zeros.items()}}
     kept = {name: array for name, array in arrays.items() if name not in zeros}
     options: dict[str, Any] = {
         "popsize": strategy.popsize, "dtype": strategy.dtype.name,
-        "tolx": strategy.tolx, "tolfun": strategy.tolfun, **getattr(strategy, "overrides", {}),
+        "tolx": strategy.tolx, "tolfun": strategy.tolfun, **strategy.options,
     }  # fmt: skip
     recipe = pickling.dumps((type(strategy), strategy.n, options))
     return State(leg, position, recipe, checkpoint.pack(header, kept))
@@ -161,8 +158,6 @@ class Replica(Agent):
         strategy.set_state(_under("strategy.", arrays))
         if self._box is not None:
             self._box.set_state(_under("box.", arrays))
-        if "pending" in arrays:
-            strategy.inject(arrays["pending"])  # type: ignore[attr-defined]
         self._strategy, self._candidates = strategy, None
         self._leg, self._position, self._checksum = state.leg, state.position, None
         self._ask()
@@ -190,7 +185,7 @@ class Replica(Agent):
         strategy, box = self._strategy, self._box
         assert strategy is not None
         if isinstance(event, Redrawn):
-            strategy.resample(event.rows, event.attempt)  # type: ignore[attr-defined]
+            strategy.resample(event.rows, event.attempt)
             if box is not None:
                 assert self._candidates is not None
                 box.repair(self._candidates, event.rows)

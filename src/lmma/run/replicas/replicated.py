@@ -113,7 +113,6 @@ class Seeds(Cluster):
         self._leg = 0
         self._strategy: Strategy | None = None
         self._box: Box | None = None
-        self._pending: list[Array] = []  # injected points as of the last attend()
         self._events: list[Event] = []  # of this leg, the last few
         self._base = 0  # number of the first of them
         self._settled = 0  # number of events after which the strategy was last told
@@ -142,7 +141,6 @@ class Seeds(Cluster):
             self._known.clear()
             self._base = self._settled = self._told = 0
             self._checksum = None
-        self._pending = list(getattr(strategy, "_injected", ()))
         self._state = None
         self._rows = np.arange(strategy.popsize)
         if self._events and isinstance(self._events[-1], Told) and self._events[-1].check:
@@ -198,7 +196,7 @@ class Seeds(Cluster):
         if self._strategy is None:
             raise ClusterError("Replicated needs lmma.minimize, which lets workers follow its strategy")
         if self._state is None:  # the same for all who come in this generation
-            self._state = take_state(self._strategy, self._box, self._pending, self._leg, self._settled)
+            self._state = take_state(self._strategy, self._box, self._leg, self._settled)
         return self._state
 
     def _setup(self, member: Member) -> Setup:
