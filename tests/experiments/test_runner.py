@@ -28,29 +28,22 @@ import time
 from lmma.strategies import CSAES
 
 
-class Raises:
+class Raises(CSAES):
     def __init__(self, *args, **options):
         raise RuntimeError("no such luck")
 
-    def ask(self): ...
-    def tell(self, values): ...
 
-
-class Dies:
+class Dies(CSAES):
     def __init__(self, *args, **options):
         os._exit(7)
 
-    def ask(self): ...
-    def tell(self, values): ...
 
-
-def Patient(*args, **options):
+class Patient(CSAES):
     """A run that takes a while, so that it can be killed in the middle."""
-    time.sleep(0.3)
-    return CSAES(*args, **options)
 
-
-Patient.ask = Patient.tell = None
+    def __init__(self, *args, **options):
+        time.sleep(0.3)
+        super().__init__(*args, **options)
 '''
 CLOCK = Clock({("lm-ma-es", 128): 1e-4, ("lm-ma-es", 2048): 1e-3, ("ma-es", 128): 1e-4, ("ma-es", 512): 1e-3})
 

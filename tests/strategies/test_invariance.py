@@ -57,7 +57,7 @@ def test_rotation_with_the_matching_start_leaves_the_run_unchanged(method):
     b = lmma.strategy(method, R.T @ x0, 1.0, rng=1)
     b.source = Rotated(b.source)
     if method == "lm-ma-es":  # sampling is fused with drawing: take the plain lines instead
-        b.transform.sample = lambda *arguments: plain_sample(b.transform, *arguments)
+        b.transform.sample = lambda batch: plain_sample(b.transform, batch)
     for _ in range(40):
         a.tell(ellipsoid(a.ask()))
         b.tell(ellipsoid(b.ask() @ R.T))
@@ -65,10 +65,10 @@ def test_rotation_with_the_matching_start_leaves_the_run_unchanged(method):
     np.testing.assert_allclose(b.sigma, a.sigma, rtol=1e-8)
 
 
-def plain_sample(transform, source, generation, mean, step, z, d, out):
-    source.draw(generation, 0, z)
-    transform.projections = z @ transform.vectors.T
-    out[...] = mean + step * transform.apply(z)
+def plain_sample(transform, batch):
+    batch.source.draw(batch.generation, 0, batch.z)
+    transform.projections = batch.z @ transform.vectors.T
+    batch.out[...] = batch.mean + batch.step * transform.apply(batch.z)
 
 
 @pytest.mark.parametrize("method", METHODS)

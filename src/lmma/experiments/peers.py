@@ -60,14 +60,16 @@ class Peer(Strategy):
     def _update(self, order: Indices, values: Array) -> None:
         told = np.full(self.popsize, math.inf)
         told[order] = values
-        candidates = self._asked
+        candidates = self.candidates
         assert candidates is not None
-        self._spread_x = float(candidates.std(axis=0).max())
         try:
             self._learn(candidates, told)
         except Exception:  # whatever a package raises when its numbers break down
             self.sigma = math.nan
-        self.generation += 1
+
+    def _measure_spread(self) -> float:
+        assert self.candidates is not None
+        return float(self.candidates.std(axis=0).max())
 
     def stop(self) -> dict[str, float]:
         """Return why to stop: the rules of all strategies, and the package's own unless told to go on."""

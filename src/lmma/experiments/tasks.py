@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import util
@@ -244,24 +243,4 @@ def refuse_what_is_unknown(tasks: Sequence[Task]) -> None:
 
 def find_method(name: str) -> type[Strategy]:
     """Return the strategy called ``name``, one of ours or a peer's, or the class at ``module:Class``."""
-    if name in PEERS:
-        return peer_class(name)
-    if ":" not in name:
-        return strategy_class(name)
-    module, _, attribute = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise ValueError(
-            f"method {name!r}: cannot import {module!r} ({error}); is its folder on PYTHONPATH?"
-        ) from None
-    for part in attribute.split("."):
-        found = getattr(found, part, None)
-        if found is None:
-            raise ValueError(f"method {name!r}: {module!r} has no {attribute!r}")
-    if not (callable(found) and hasattr(found, "ask") and hasattr(found, "tell")):
-        raise ValueError(
-            f"method {name!r} is not a strategy: it needs ask and tell (lmma.testing.check_strategy)"
-        )
-    strategy: type[Strategy] = found
-    return strategy
+    return peer_class(name) if name in PEERS else strategy_class(name)

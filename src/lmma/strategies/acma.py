@@ -27,11 +27,10 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.parts.linalg import add_product, excess
 from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
 from lmma.strategies.parts.stepsize import CSA, expected_norm, path_is_short
-from lmma.strategies.registry import register
 
 
 @dataclass(frozen=True)
@@ -111,20 +110,11 @@ class ActiveCovariance(Transform):
         self.age = 0
         self.path_limit2 = ((1.4 + 2 / (n + 1)) * expected_norm(n)) ** 2
 
-    def sample(
-        self,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-        z: Array,
-        d: Array,
-        out: Array,
-    ) -> None:
+    def sample(self, batch: Batch) -> None:
         """Renew the root if it is due, then sample as every strategy does."""
-        if generation % self.parameters.period == 0:
+        if batch.generation % self.parameters.period == 0:
             self._renew_root()
-        super().sample(source, generation, mean, step, z, d, out)
+        super().sample(batch)
 
     def _renew_root(self) -> None:
         eigenvalues, basis = np.linalg.eigh(self.covariance)
@@ -165,7 +155,7 @@ class ActiveCovariance(Transform):
         keep = 1 - p.c_1 + waiting - p.c_mu * (1 + float(negative.sum()))
         add_product(self.covariance, keep, signed, steps)
 
-    def balance(self) -> float:
+    def balance(self, generation: int) -> float:
         """Keep the mean variance near 1."""
         factor = excess(math.sqrt(float(np.trace(self.covariance)) / len(self.path)))
         if factor != 1:
@@ -176,10 +166,10 @@ class ActiveCovariance(Transform):
 
 
 @final
-@register("acma-es")
 class ACMAES(ES):
     """Active CMA-ES with a full covariance matrix, O(n^2) a sample."""
 
+    name = "acma-es"
     define = staticmethod(acma_parameters)
     parameters: ACMAParameters
 

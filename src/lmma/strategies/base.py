@@ -1,33 +1,42 @@
 """What every strategy shows its user: ask, tell, stop, result.
 
-Not Algorithm 1 yet (that is ``es.py``): checks of arguments and call order, the best so far, failures,
-convergence, state.
+Not Algorithm 1 yet (that is ``es.py``): checks of arguments and call order, bounds, the best so far,
+failures, convergence, state. A strategy of one's own needs ``_sample``, ``_update`` and ``memory``.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from lmma.kernels import Key
+from lmma.strategies.hooks import Hooks
+from lmma.strategies.parts.bounds import DEFAULT as DEFAULT_BOUNDARY
+from lmma.strategies.parts.bounds import Boundary, Bounds, Box
+from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import (
+    Seed,
     checked_dtype,
+    checked_injected,
+    checked_out,
     checked_popsize,
+    checked_rows,
     checked_sigma0,
     checked_threads,
     checked_values,
     checked_x0,
     key_from,
-    nearest,
+    refuse_unknown_options,
 )
-from lmma.strategies.parts.memory import available_memory, readable
-from lmma.strategies.parts.recombination import Array, Indices, default_popsize
+from lmma.strategies.parts.memory import refuse_what_does_not_fit
+from lmma.strategies.parts.recombination import Array, default_popsize
+from lmma.strategies.parts.state import State, collect, labels, restore
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -37,7 +46,18 @@ DIVERGED = 1e20  # steps grown by this factor have no optimum to find
 LARGE = 2**28  # bytes from which a new strategy first asks whether it fits
 
 
-class Strategy(ABC):
+class _Recorded:
+    """Keeps the options that an object was made with, whoever's ``__init__`` takes them."""
+
+    options: dict[str, Any]
+
+    def __new__(cls, *args: object, **given: object) -> Self:
+        self = super().__new__(cls)
+        self.options = {name: value for name, value in given.items() if name not in COMMON}
+        return self
+
+
+class Strategy(_Recorded, Hooks):
     """A minimiser that is asked for candidates and told their values.
 
     Parameters
@@ -47,9 +67,14 @@ class Strategy(ABC):
     sigma0 : float or array_like, (n,)
         Initial step size, one number or one for each coordinate.
     popsize : int, optional
-        Candidates a generation, at least 2; ``4 + floor(3 ln n)`` by default.
-    rng : None, int, SeedSequence or Generator
-        Source of the run's 128-bit key. The run is a pure function of the key and of the values told.
+        Candidates per generation, at least 2; ``4 + floor(3 ln n)`` by default.
+    bounds : Bounds, list of (low, high), or [low, high], optional
+        A box no candidate leaves; None or infinity for no bound, low == high fixes a coordinate.
+    boundary : {"smooth", "reflect", "project"}
+        How the box is kept, see :mod:`lmma.bounds`.
+    rng : None, int, SeedSequence, Generator or (int, int)
+        Source of the run's 128-bit key, or the key itself. The run is a pure function of the key and of the
+        values told.
     dtype : {"float64", "float32"}
         Precision of the state and of the candidates.
     tolx, tolfun : float
@@ -57,12 +82,44 @@ class Strategy(ABC):
     threads : int, optional
         Threads the compiled kernels may use; by default what the environment variable LMMA_NUM_THREADS says,
         else one for each core. Results do not depend on it, not in a single bit.
+    **options
+        Constants of the method.
+
+    Attributes
+    ----------
+    n, popsize : int
+        Variables, and candidates per generation.
+    mean : ndarray, (n,)
+        Centre of the search. With bounds it may lie outside the box; ``result.mean`` is inside.
+    sigma : float
+        Global step size; ``scale`` multiplies it where ``sigma0`` was given for each coordinate, else None.
+    spread, spread_fun : float
+        How far a typical candidate of the last generation lay from the others' centre, per coordinate, and
+        how far its values were apart.
+    generation, evaluations, failures : int
+        What has been done; failures are values that were NaN.
+    best_x, best_fun
+        The best candidate so far and its value.
+    box : Box or None
+        The bounds.
+    options : dict
+        The constants that were given.
+    key : (int, int)
+        All randomness comes from it.
+
+    Notes
+    -----
+    A subclass provides :meth:`_sample`, :meth:`_update` and :meth:`memory`. It may set up what it needs in
+    :meth:`_initialise`, and names in ``STATE`` the arrays and numbers it changes from generation to
+    generation. Random numbers come from :meth:`generator`. Generations, evaluations, failures, the best, the
+    spread and bounds are seen to here. ``can_inject``, ``can_resample`` and ``can_stream`` say which of
+    :meth:`inject`, :meth:`resample` and :meth:`ask_blocks` a method has; it then provides ``_place``,
+    ``_resample`` or ``_blocks``. :func:`lmma.testing.check_strategy` judges the whole.
     """
 
-    name: ClassVar[str] = ""
     STATE: ClassVar[tuple[str, ...]] = (
         "mean", "sigma", "sigma0", "max_sigma", "generation", "evaluations", "failures", "best_x", "best_fun",
-        "_spread_x", "_spread_f",
+        "spread", "spread_fun",
     )  # fmt: skip
 
     def __init__(
@@ -71,79 +128,83 @@ class Strategy(ABC):
         sigma0: float | npt.ArrayLike,
         *,
         popsize: int | None = None,
-        rng: Any = None,
+        bounds: Bounds | None = None,
+        boundary: Boundary = DEFAULT_BOUNDARY,
+        rng: Seed = None,
         dtype: npt.DTypeLike = "float64",
         tolx: float = DEFAULT_TOLERANCE,
         tolfun: float = DEFAULT_TOLERANCE,
         threads: int | None = None,
+        **options: Any,
     ) -> None:
+        refuse_unknown_options(self.name, options, self.known_options(), COMMON)
         self.dtype = checked_dtype(dtype)
         self.threads = checked_threads(threads)
-        self.mean = checked_x0(x0, self.dtype)
+        start = checked_x0(x0, self.dtype if bounds is None else np.float64)
+        self.box: Box | None = make_box(bounds, start, boundary=boundary, dtype=self.dtype)
+        self.mean = start if self.box is None else checked_x0(self.box.outside(start), self.dtype)
         self.n = len(self.mean)
         self.popsize = checked_popsize(popsize, default_popsize(self.n))
         self._refuse_what_does_not_fit()
         self.sigma, self.scale = checked_sigma0(sigma0, self.n, self.dtype)
         self.sigma0 = self.sigma
         self.max_sigma = math.inf  # sigma grows no further: a box has an end
+        if self.box is not None:
+            self.max_sigma = max(self.sigma, self.box.largest_sigma(self.scale))
         self.key = key_from(rng)
         self.tolx, self.tolfun = float(tolx), float(tolfun)
         self.generation = 0
         self.evaluations = 0
-        self.failures = 0  # values that were NaN
-        self.best_x: Array = self.mean.copy()
+        self.failures = 0
+        self.best_x: Array = self._inside(self.mean)
         self.best_fun = math.inf
+        self.spread = math.inf  # as is the next, until a generation has values
+        self.spread_fun = math.inf
         self._asked: Array | None = None
-        self._spread_x = math.inf
-        self._spread_f = math.inf
+        self._injected: list[Array] = []  # points that are to be candidates
+        self._placed = 0  # so many of them are among the candidates that were asked for last
         self._recent: deque[float] = deque(maxlen=10 + math.ceil(30 * self.n / self.popsize))
+        self._initialise()
 
-    # What a strategy must provide
+    def __repr__(self) -> str:
+        return (
+            f"<{self.name}: n={self.n}, generation={self.generation}, best_fun={self.best_fun:.6g}, "
+            f"sigma={self.sigma:.6g}>"
+        )
 
-    @abstractmethod
-    def _sample(self, out: Array) -> None:
-        """Fill ``out``, (popsize, n), with the candidates of this generation."""
-
-    @abstractmethod
-    def _update(self, order: Indices, values: Array) -> None:
-        """Learn from the candidates at ``order``, best first, and their ``values``."""
+    @property
+    def candidates(self) -> Array | None:
+        """The candidates of the last :meth:`ask` until they are told, (popsize, n)."""
+        return self._asked
 
     @classmethod
-    @abstractmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs, candidates included."""
-
-    def _parts(self) -> dict[str, Any]:
-        """Return the parts that carry state of their own, by name."""
-        return {}
-
-    def _take_key(self, key: Key) -> None:
-        """Draw from now on what ``key`` determines."""
-        self.key = key
+    def known_options(cls) -> tuple[str, ...]:
+        """Return the keywords that this strategy takes besides those of every strategy."""
+        names: dict[str, None] = {}
+        for owner in cls.__mro__:
+            if "__init__" in vars(owner) and owner not in Strategy.__mro__:
+                for parameter in list(inspect.signature(vars(owner)["__init__"]).parameters.values())[3:]:
+                    if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                        names[parameter.name] = None
+        return tuple(name for name in names if name not in COMMON)
 
     # What a user calls
 
     def ask(self, out: Array | None = None) -> Array:
-        """Return the candidates of this generation, (popsize, n), one a row.
+        """Return the candidates of this generation, (popsize, n), one per row.
 
         The array is the caller's; pass an earlier one as ``out`` to spare the allocation. What its rows
-        hold when :meth:`tell` is called is taken as what was evaluated.
+        hold when :meth:`tell` is called is taken as what was evaluated. Injected points are its last rows.
         """
-        if self._asked is not None:
-            raise ValueError("ask() was called twice: tell() the values of the last candidates first")
-        if out is None:
-            out = np.empty((self.popsize, self.n), dtype=self.dtype)
-        elif (
-            out.shape != (self.popsize, self.n)
-            or out.dtype != self.dtype
-            or not out.flags.c_contiguous
-            or not out.flags.writeable
-        ):
-            raise ValueError(
-                f"out must be a writeable, C-contiguous {self.dtype} array of shape "
-                f"({self.popsize}, {self.n}), got {out.dtype} {out.shape}"
-            )
+        self._refuse_to_ask_twice("ask")
+        out = checked_out(out, (self.popsize, self.n), self.dtype)
         self._sample(out)
+        self._placed = min(len(self._injected), self.popsize)
+        if self._placed:
+            points = self._injected[: self._placed]
+            self._place(points if self.box is None else [self.box.outside(x) for x in points], out)
+        if self.box is not None:
+            self.box.repair(out)
         self._asked = out
         return out
 
@@ -155,7 +216,8 @@ class Strategy(ABC):
         """
         if self._asked is None:
             raise ValueError("tell() has no candidates to judge: call ask() first")
-        values = checked_values(values, self.popsize)
+        raw = checked_values(values, self.popsize)
+        values = raw if self.box is None else self.box.penalised(raw)
         order = np.argsort(values, kind="stable")  # NaN goes last
         ranked = values[order]
         if ranked[-1] != ranked[-1]:
@@ -163,32 +225,31 @@ class Strategy(ABC):
             self.failures += self.popsize - valid
             order, ranked = order[:valid], ranked[:valid]
         self.evaluations += self.popsize
-        if len(order) == 0:
-            self.generation += 1
-        else:
-            lowest = float(ranked[0])
-            if lowest < self.best_fun:
-                self.best_fun = lowest
-                np.copyto(self.best_x, self._candidate(int(order[0])))
-            self._recent.append(lowest)
-            self._spread_f = float(ranked[-1]) - lowest
+        generation = self.generation
+        if len(order):
+            self._keep_best(raw, int(order[0] if values is raw else order[np.argmin(raw[order])]))
+            self._recent.append(float(ranked[0]))
+            self.spread_fun = float(ranked[-1]) - float(ranked[0])
             self._update(order, ranked)
+            self.spread = self._measure_spread()
             self.sigma = min(self.sigma, self.max_sigma)
-        self._asked = None
+        self.generation = generation + 1  # [A1:20]
+        del self._injected[: self._placed]
+        self._asked, self._placed = None, 0
 
     def stop(self) -> dict[str, float]:
         """Return why to stop, as reason -> value; empty while the search is worth going on."""
         if not (math.isfinite(self.sigma) and self.sigma > 0.0):
             return {"numerical": self.sigma}
         reasons = {}
-        if self._spread_x < self.tolx:
-            reasons["tolx"] = self._spread_x
-        if self._spread_f < self.tolfun and len(self._recent) == self._recent.maxlen:
-            spread = max(max(self._recent) - min(self._recent), self._spread_f)
+        if self.spread < self.tolx:
+            reasons["tolx"] = self.spread
+        if self.spread_fun < self.tolfun and len(self._recent) == self._recent.maxlen:
+            spread = max(max(self._recent) - min(self._recent), self.spread_fun)
             if spread < self.tolfun:
                 reasons["tolfun"] = spread
-        known = self._spread_x < math.inf  # not before the first generation with values
-        largest = max(self.sigma, self._spread_x) if known else self.sigma
+        known = self.spread < math.inf  # not before the first generation with values
+        largest = max(self.sigma, self.spread) if known else self.sigma
         if largest > DIVERGED * self.sigma0:
             reasons["diverged"] = largest
         return reasons
@@ -204,53 +265,98 @@ class Strategy(ABC):
             nfev=self.evaluations,
             nit=self.generation,
             failures=self.failures,
-            mean=self.mean.copy(),
+            mean=self._inside(self.mean),
             sigma=self.sigma,
             hess_inv=self._hess_inv(),
             success=bool(self.stop()) and math.isfinite(self.best_fun),
             method=self.name,
         )
 
+    def inject(self, points: npt.ArrayLike) -> None:
+        """Have ``points``, one or one per row, evaluated among the next candidates.
+
+        A good one pulls the search towards it. Far ones are learned from as if they were at the edge of
+        what the search would have tried itself, so that they cannot throw it off (Hansen 2011, Injecting
+        external solutions into CMA-ES).
+        """
+        if not self.can_inject:
+            raise TypeError(f"{self.name} takes no injected points: start at the point, or use lm-ma-es")
+        rows = checked_injected(points, self.n, self.dtype)
+        if self.box is not None and np.any((rows < self.box.lower) | (rows > self.box.upper)):
+            raise ValueError("injected points must lie within bounds: numpy.clip(points, low, high)")
+        self._injected += list(rows)
+
+    @property
+    def injected(self) -> Array:
+        """The injected points that have not been told yet, (rows, n)."""
+        return np.array(self._injected, dtype=self.dtype).reshape(-1, self.n)
+
+    def resample(self, rows: npt.ArrayLike, attempt: int = 1) -> None:
+        """Draw the candidates at ``rows`` of the last :meth:`ask` anew, in place.
+
+        ``attempt`` counts how often that has been done: like all candidates, the new ones are a pure
+        function of (seed, generation, number), numbered on from those of the generation.
+        """
+        if not self.can_resample:
+            raise TypeError(
+                f"{self.name} cannot draw single candidates anew: tell NaN for failed ones (on_error='worst')"
+            )
+        if self._asked is None:
+            raise ValueError("there are no candidates to draw again: call ask() first")
+        if attempt < 1:
+            raise ValueError(f"attempt counts from 1, got {attempt}")
+        rows = checked_rows(rows, self.popsize)
+        self._resample(rows, attempt, self._asked)
+        if self.box is not None:
+            self.box.repair(self._asked, rows)
+
+    def ask_blocks(self, rows: int | None = None) -> Iterator[Array]:
+        """Return an iterator over the candidates of this generation, ``rows`` of them at a time.
+
+        Each block is an array (up to ``rows``, n) that the next one overwrites, so that a generation is
+        never held as a whole; after the last one :meth:`tell` takes all values, in order. The candidates
+        are those of :meth:`ask`; their random numbers are drawn a second time for it.
+        """
+        if not self.can_stream:
+            raise TypeError(f"{self.name} cannot give its candidates in blocks: use ask(), or lm-ma-es")
+        self._refuse_to_ask_twice("ask_blocks")
+        if self._injected:
+            raise ValueError("injected points cannot be given in blocks: call ask() for this generation")
+        return self._blocks(rows)
+
     # State
 
-    def get_state(self) -> dict[str, Any]:
-        """Return all that a run needs to go on, as named arrays and numbers (copies)."""
-        state = {name: getattr(self, name) for name in self.STATE}
-        for label, part in self._parts().items():
-            state |= {f"{label}.{name}": getattr(part, name) for name in part.STATE}
-        state = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+    def get_state(self) -> State:
+        """Return all that a run needs to go on, as named arrays and numbers (copies).
+
+        Between :meth:`ask` and :meth:`tell` it is that of before the candidates were asked for.
+        """
+        state = collect({"": self, **self._parts()})
         state["recent"] = np.array(self._recent, dtype=np.float64)
         state["key"] = np.array(self.key, dtype=np.uint64)
         state["scale"] = np.empty(0) if self.scale is None else self.scale.copy()
+        state["injected"] = self.injected
+        if self.box is not None:
+            state |= {f"box.{name}": value for name, value in self.box.get_state().items()}
         return state
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of :meth:`get_state`, taken from a strategy of the same kind and size."""
         parts = {"": self, **self._parts()}
-        wanted = {
-            (f"{label}." if label else "") + name: (part, name)
-            for label, part in parts.items()
-            for name in part.STATE
-        }
-        if odd := sorted(set(state) ^ {*wanted, "recent", "key", "scale"}):
-            raise ValueError(f"state is not of a {self.name} strategy: {', '.join(odd)}")
-        for label, (part, name) in wanted.items():
-            here, new = getattr(part, name), state[label]
-            if isinstance(here, np.ndarray) and np.shape(new) != here.shape:
-                raise ValueError(f"state[{label!r}] has shape {np.shape(new)}, this run {here.shape}")
-        for label, (part, name) in wanted.items():
-            here = getattr(part, name)
-            if isinstance(here, np.ndarray):
-                np.copyto(here, state[label])
-            else:
-                setattr(part, name, type(here)(state[label]))
+        boxed = set() if self.box is None else {f"box.{name}" for name in self.box.get_state()}
+        if odd := sorted(set(state) ^ (labels(parts) | boxed | {"recent", "key", "scale", "injected"})):
+            raise ValueError(f"state is not of a {self.name} strategy like this one: {', '.join(odd)}")
+        restore(parts, state)
         self._recent.clear()
         self._recent.extend(float(value) for value in state["recent"])
-        self._take_key((int(state["key"][0]), int(state["key"][1])))
+        self.key = (int(state["key"][0]), int(state["key"][1]))
         self.scale = np.array(state["scale"], dtype=self.dtype) if len(state["scale"]) else None
-        self._asked = None
+        self._injected = list(np.array(state["injected"], dtype=self.dtype).reshape(-1, self.n))
+        if self.box is not None:
+            self.box.set_state({name.removeprefix("box."): state[name] for name in boxed})
+        self._asked, self._placed = None, 0
 
-    # Helpers for subclasses
+    # Helpers
 
     def _candidate(self, row: int) -> Array:
         """Return one of the candidates that were asked for last."""
@@ -259,42 +365,31 @@ class Strategy(ABC):
         candidate: Array = self._asked[row]
         return candidate
 
-    def _scaled_sigma(self) -> float | Array:
-        """Return the step size, one number or one for each coordinate."""
-        return self.sigma if self.scale is None else (self.sigma * self.scale).astype(self.dtype)
+    def _keep_best(self, values: Array, row: int) -> None:
+        """Take note of the candidate ``row``, the best of its generation."""
+        if values[row] < self.best_fun:
+            self.best_fun = float(values[row])
+            np.copyto(self.best_x, self._candidate(row))
 
-    def _hess_inv(self) -> Any:
-        return None
+    def _inside(self, x: Array) -> Array:
+        """Return a copy of ``x``, moved into the box."""
+        return x.copy() if self.box is None else self.box.inside(x)
+
+    def _refuse_to_ask_twice(self, call: str) -> None:
+        if self._asked is not None:
+            raise ValueError(f"{call}() came before tell(): tell() the values of the last candidates first")
 
     def _refuse_what_does_not_fit(self) -> None:
         needed = self.memory(self.n, self.popsize, self.dtype.itemsize)
         if needed < LARGE:
             return
-        there = available_memory()
-        if there is None or needed <= there:
-            return
         from lmma.strategies.registry import strategy_class
 
-        smaller = strategy_class("lm-ma-es").memory
-        if smaller(self.n, default_popsize(self.n), self.dtype.itemsize) <= there:
-            remedy = "method='lm-ma-es' would fit"
-        elif smaller(self.n, default_popsize(self.n), 4) <= there:
-            remedy = "method='lm-ma-es' with dtype='float32' would fit"
-        else:
-            remedy = "no method fits: use fewer variables or more memory"
-        raise MemoryError(
-            f"{self.name} with n={self.n}, popsize={self.popsize} needs about {readable(needed)} "
-            f"({needed} bytes) of memory, {readable(there)} are free: {remedy}"
-        )
+        lean = partial(strategy_class("lm-ma-es").memory, self.n, default_popsize(self.n))
+        single = "method='lm-ma-es' with dtype='float32'"
+        leaner = {"method='lm-ma-es'": lean(self.dtype.itemsize), single: lean(4)}
+        refuse_what_does_not_fit(f"{self.name} with n={self.n}, popsize={self.popsize}", needed, leaner)
 
 
-def reject_unknown_options(cls: type[Any], options: dict[str, Any]) -> None:
-    """Raise TypeError if ``cls.define`` has no parameter of such a name; suggest the nearest."""
-    known = list(inspect.signature(cls.define).parameters)[2:]  # after n and lam
-    common = ["popsize", "rng", "dtype", "tolx", "tolfun", "threads"]
-    for option in options:
-        if option not in known:
-            raise TypeError(
-                f"unknown option {option!r} for {cls.name}{nearest(option, known + common)}: "
-                f"one of {', '.join(common + known)}"
-            )
+# Arguments of every strategy, after x0 and sigma0 and before its options
+COMMON = tuple(inspect.signature(Strategy).parameters)[2:-1]

@@ -24,12 +24,11 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.ma import ma_parameters
 from lmma.strategies.parts.linalg import add_product
 from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate
 from lmma.strategies.parts.stepsize import CSA, crowding
-from lmma.strategies.registry import register
 
 
 @dataclass(frozen=True)
@@ -78,20 +77,11 @@ class Covariance(Transform):
         self.root = np.eye(n, dtype=dtype)
         self.path = np.zeros(n, dtype=dtype)  # [A1:2]
 
-    def sample(
-        self,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-        z: Array,
-        d: Array,
-        out: Array,
-    ) -> None:
+    def sample(self, batch: Batch) -> None:
         """Renew the root if it is due, then sample as every strategy does."""
-        if generation % self.parameters.period == 0:  # [A1:7]
+        if batch.generation % self.parameters.period == 0:  # [A1:7]
             self._renew_root()
-        super().sample(source, generation, mean, step, z, d, out)
+        super().sample(batch)
 
     def _renew_root(self) -> None:
         eigenvalues, basis = np.linalg.eigh(self.covariance)
@@ -122,10 +112,10 @@ class Covariance(Transform):
 
 
 @final
-@register("cma-es")
 class CMAES(ES):
     """Covariance matrix adaptation evolution strategy of Algorithm 1, O(n^2) a sample."""
 
+    name = "cma-es"
     define = staticmethod(cma_parameters)
     parameters: CMAParameters
 

@@ -13,7 +13,6 @@ import numpy as np
 from lmma.strategies.es import ES, Transform
 from lmma.strategies.parts.recombination import Array, Recombination, Selection, recombination
 from lmma.strategies.parts.stepsize import CSA, crowding
-from lmma.strategies.registry import register
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,10 @@ class Identity(Transform):
 
 
 @final
-@register("csa-es")
 class CSAES(ES):
     """Evolution strategy that adapts the global step size alone, O(n) a sample."""
 
+    name = "csa-es"
     define = staticmethod(csa_parameters)
     parameters: CSAParameters
 

@@ -38,21 +38,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.dlmma import RECENTRE, diagonal_rate
-from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.lmma import CAP
 from lmma.strategies.ma import ma_parameters
 from lmma.strategies.parts.dense_core import Core, FullCore, IdentityCore
+from lmma.strategies.parts.linalg import centred
 from lmma.strategies.parts.lowrank import leading_axes, shrunk, stretched
 from lmma.strategies.parts.rank_weights import active_weights
 from lmma.strategies.parts.recombination import (
     Array,
-    Indices,
     Recombination,
     Selection,
     cumulate,
@@ -60,7 +60,6 @@ from lmma.strategies.parts.recombination import (
     recombination,
 )
 from lmma.strategies.parts.stepsize import CSA, crowding
-from lmma.strategies.registry import register
 
 SCALE_CAP = 0.2  # populations many times n: D of Rastrigin's function would follow every ripple
 CAUTION = 1.5  # power of kappa; 1 is the Fisher matrix's, but A must undo what D does to a rotated function
@@ -162,21 +161,12 @@ class Decoded(Transform):
         """The variance along each axis beyond 1."""
         return np.maximum(self.variances - self.parameters.tau, 0.0)
 
-    def sample(
-        self,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-        z: Array,
-        d: Array,
-        out: Array,
-    ) -> None:
+    def sample(self, batch: Batch) -> None:
         """Draw z and set ``out`` to the candidates ``mean + step * d``."""
-        source.draw(generation, 0, z)
-        self.apply(z, out=out)
-        out *= np.asarray(step, dtype=out.dtype)
-        out += mean
+        batch.source.draw(batch.generation, batch.first, batch.z)
+        out = self.apply(batch.z, out=batch.out)
+        out *= np.asarray(batch.step, dtype=out.dtype)
+        out += batch.mean
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return D A L z."""
@@ -249,11 +239,9 @@ class Decoded(Transform):
         p = self.parameters
         return p.c_1 + p.c_mu * (1 - self.against)
 
-    def recentre(self) -> float:
-        """Scale D to geometric mean 1 and return the factor taken out."""
-        factor = math.exp(float(np.mean(np.log(self.scales, dtype=np.float64))))
-        self.scales /= self.scales.dtype.type(factor)
-        return factor
+    def balance(self, generation: int) -> float:
+        """Scale D to geometric mean 1 now and then."""
+        return centred(self.scales) if generation % RECENTRE == 0 else 1.0
 
 
 class _DecodedES(ES):
@@ -269,19 +257,15 @@ class _DecodedES(ES):
         damping = step_damping(self.n, self.popsize)
         return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=damping, crowd=crowd)
 
-    def _update(self, order: Indices, values: Array) -> None:
-        if self.generation % RECENTRE == 0:
-            self.sigma *= self.transform.recentre()
-        super()._update(order, values)
-
-    def _parts(self) -> dict[str, Any]:
+    def _parts(self) -> dict[str, object]:
         return {**super()._parts(), "core": self.transform.core}
 
 
 @final
-@register("dd-ma-es")
 class DDMAES(_DecodedES):
     """MA-ES decoded by a diagonal and helped by two quick directions, O(n^2) a sample."""
+
+    name = "dd-ma-es"
 
     def _make_transform(self) -> Decoded:
         return Decoded(self.n, self.parameters, FullCore(self.n, self.dtype), self.dtype)
@@ -293,9 +277,10 @@ class DDMAES(_DecodedES):
 
 
 @final
-@register("d-lr-es")
 class DLRES(_DecodedES):
     """A diagonal and two quick directions, O(n) a sample: for what dd-MA-ES's matrix is too large for."""
+
+    name = "d-lr-es"
 
     def _make_transform(self) -> Decoded:
         return Decoded(self.n, self.parameters, IdentityCore(self.n, self.dtype), self.dtype)

@@ -34,13 +34,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
-from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters, lmma_parameters
 from lmma.strategies.ma import ma_parameters
+from lmma.strategies.parts.linalg import centred
 from lmma.strategies.parts.rank_weights import active_weights
 from lmma.strategies.parts.recombination import Array, Indices, Recombination, Selection, default_popsize
 from lmma.strategies.parts.stepsize import CSA, crowding
-from lmma.strategies.registry import register
 
 RECENTRE = 16  # generations between two moves of the geometric mean; sigma D does not change by them
 PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation
@@ -103,19 +103,10 @@ class ScaledDirections(Transform):
     def age(self, age: int) -> None:
         self.inner.age = age
 
-    def sample(
-        self,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-        z: Array,
-        d: Array,
-        out: Array,
-    ) -> None:
+    def sample(self, batch: Batch) -> None:
         """Sample as LM-MA-ES does, with a step size for each coordinate."""
-        np.multiply(self.scales, step, out=self.steps)
-        self.inner.sample(source, generation, mean, self.steps, z, d, out)
+        np.multiply(self.scales, batch.step, out=self.steps)
+        self.inner.sample(batch._replace(step=self.steps))
 
     @property
     def threads(self) -> int:
@@ -155,18 +146,16 @@ class ScaledDirections(Transform):
         )  # fmt: skip
         self.inner.update(best, p_sigma)
 
-    def recentre(self) -> float:
-        """Scale D to geometric mean 1 and return the factor taken out."""
-        factor = math.exp(float(np.mean(np.log(self.scales, dtype=np.float64))))
-        self.scales /= self.scales.dtype.type(factor)
-        return factor
+    def balance(self, generation: int) -> float:
+        """Scale D to geometric mean 1 now and then."""
+        return centred(self.scales) if generation % RECENTRE == 0 else 1.0
 
 
 @final
-@register("d-lm-ma-es")
 class DLMMAES(ES):
     """LM-MA-ES under a learned diagonal, O(n log n) a sample: quick where coordinates mean something."""
 
+    name = "d-lm-ma-es"
     define = staticmethod(dlmma_parameters)
     parameters: DLMMAParameters
     transform: ScaledDirections
@@ -177,11 +166,6 @@ class DLMMAES(ES):
 
     def _make_transform(self) -> ScaledDirections:
         return ScaledDirections(self.n, self.parameters, self.dtype)
-
-    def _update(self, order: Indices, values: Array) -> None:
-        if self.generation % RECENTRE == 0:
-            self.sigma *= self.transform.recentre()
-        super()._update(order, values)
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:

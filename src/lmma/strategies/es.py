@@ -18,16 +18,16 @@ f_i       ``values``         (lam,)    objective values
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from lmma import kernels
-from lmma.strategies.base import DEFAULT_TOLERANCE, Strategy, reject_unknown_options
+from lmma.strategies.base import Strategy
 from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.recombination import (
     Array,
@@ -65,6 +65,19 @@ class Source:
         kernels.normals(self.key, generation, first, z, threads=self.threads)
 
 
+class Batch(NamedTuple):
+    """Candidates to be drawn: those of a generation from number ``first`` on, one per row of ``out``."""
+
+    source: Source
+    generation: int
+    mean: Array  # (n,)
+    step: float | Array  # sigma, or one for each coordinate
+    out: Array  # (rows, n), for the candidates mean + step * d
+    z: Array  # (rows, n), for the standard normal vectors; no rows where they are not kept
+    d: Array  # (rows, n), for the directions; may be ``out`` itself
+    first: int = 0
+
+
 class Transform(ABC):
     """The learned linear map M that turns z into d = M z: the coloured lines of Algorithm 1."""
 
@@ -72,21 +85,13 @@ class Transform(ABC):
     keeps_directions: ClassVar[bool] = False  # whether ``update`` reads ``best.d``
     threads: int = 0  # for kernels; 0: their default
 
-    def sample(
-        self,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-        z: Array,
-        d: Array,
-        out: Array,
-    ) -> None:
-        """Draw z and set ``out`` to the candidates ``mean + step * d``; ``d`` may be ``out`` itself."""
-        source.draw(generation, 0, z)  # [A1:5]
+    def sample(self, batch: Batch) -> None:
+        """Draw z and set ``out`` to the candidates ``mean + step * d``."""
+        out, z, d = batch.out, batch.z, batch.d
+        batch.source.draw(batch.generation, batch.first, z)  # [A1:5]
         self.apply(z, out=d)  # [A1:6]
-        np.multiply(d, step, out=out)
-        out += mean  # [A1:11]
+        np.multiply(d, batch.step, out=out)
+        out += batch.mean  # [A1:11]
 
     @abstractmethod
     def apply(self, z: Array, out: Array | None = None) -> Array:
@@ -115,8 +120,8 @@ class Transform(ABC):
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Learn from one ranked generation and the evolution path after its update."""
 
-    def balance(self) -> float:
-        """Take a power of two out of M and return it, for sigma to take; 1 while M keeps its size.
+    def balance(self, generation: int) -> float:
+        """Take a factor out of M and return it, for sigma to take; 1 while M keeps its size.
 
         sigma M is what counts; where M can shrink without end, sigma would seem to diverge in its stead.
         """
@@ -127,47 +132,39 @@ class StreamingTransform(Transform):
     """A transform that can do without the whole generation: ``update`` does not read ``best.z``."""
 
     @abstractmethod
-    def sample_block(
-        self, source: Source, generation: int, first: int, mean: Array, step: float | Array, out: Array
-    ) -> None:
+    def sample_block(self, batch: Batch) -> None:
         """Set ``out`` to the candidates from number ``first`` on, without keeping their z."""
 
 
 class ES(Strategy):
     """The shared lines of Algorithm 1, waiting for constants, a transform and a step-size rule."""
 
+    can_inject = True
+    can_resample = True
     define: ClassVar[Callable[..., Any]]  # (n, lam, **overrides) -> the parameters
 
-    def __init__(
-        self,
-        x0: npt.ArrayLike,
-        sigma0: float | npt.ArrayLike,
-        *,
-        popsize: int | None = None,
-        rng: Any = None,
-        dtype: npt.DTypeLike = "float64",
-        tolx: float = DEFAULT_TOLERANCE,
-        tolfun: float = DEFAULT_TOLERANCE,
-        threads: int | None = None,
-        **overrides: Any,
-    ) -> None:
-        reject_unknown_options(type(self), overrides)
-        super().__init__(
-            x0, sigma0, popsize=popsize, rng=rng, dtype=dtype, tolx=tolx, tolfun=tolfun, threads=threads
-        )
-        self.overrides = overrides
-        self.parameters = type(self).define(self.n, self.popsize, **overrides)  # [A1:1]
-        self.source = self._make_source()
+    def _initialise(self) -> None:
+        self.parameters = type(self).define(self.n, self.popsize, **self.options)  # [A1:1]
         self.step = self._make_step()  # [A1:2]
         self.transform = self._make_transform()  # [A1:2]
-        self.source.threads = self.transform.threads = self.threads
+        self.transform.threads = self.threads
+        self._renew_source()
         self.z: Array = spaced(self.popsize, self.n, self.dtype)
         self.d = np.empty(self.z.shape, self.dtype) if self.transform.keeps_directions else None
-        self._injected: list[Array] = []  # points that wait for the next ask()
+        self._typical_step = math.inf
         self._streamed: Streamed | None = None  # in place of the candidates after ask_blocks()
+
+    @classmethod
+    def known_options(cls) -> tuple[str, ...]:
+        """Return the constants that can be given."""
+        return tuple(inspect.signature(cls.define).parameters)[2:]  # after n and lam
 
     def _make_source(self) -> Source:
         return Source(self.key)
+
+    def _renew_source(self) -> None:
+        self.source = self._make_source()
+        self.source.threads = self.threads
 
     @abstractmethod
     def _make_step(self) -> StepSizeRule: ...
@@ -175,109 +172,22 @@ class ES(Strategy):
     @abstractmethod
     def _make_transform(self) -> Transform: ...
 
-    def _sample(self, out: Array) -> None:
+    def _batch(self, out: Array, z: Array, first: int = 0) -> Batch:
         d = out if self.d is None else self.d
-        self.transform.sample(  # [A1:4]
-            self.source, self.generation, self.mean, self._scaled_sigma(), self.z, d, out
-        )
+        return Batch(self.source, self.generation, self.mean, self.steps, out, z, d, first)
 
-    def ask(self, out: Array | None = None) -> Array:
-        """Return the candidates of this generation; injected points take the place of its last rows."""
-        out = super().ask(out)
+    def _sample(self, out: Array) -> None:
         self._streamed = None
-        if not self._injected:
-            return out
-        points, self._injected = self._injected[: self.popsize], self._injected[self.popsize :]
-        for row, x in enumerate(points, start=self.popsize - len(points)):
-            z = self.transform.solve((x - self.mean) / self._scaled_sigma())
-            length = float(np.linalg.norm(z))
-            longest = math.sqrt(self.n) + 2 * self.n / (self.n + 2)
-            if length > longest:  # Hansen 2011: evaluated where it is, learned from as a step of usual length
-                z *= longest / length
-            self._replace(np.array([row]), z[np.newaxis])
-            out[row] = x
-        return out
-
-    def ask_blocks(self, rows: int | None = None) -> Iterator[Array]:
-        """Return an iterator over the candidates of this generation, ``rows`` of them at a time.
-
-        Each block is an array (up to ``rows``, n) that the next one overwrites, so that a generation is
-        never held as a whole; after the last one :meth:`tell` takes all values, in order. The candidates
-        are those of :meth:`ask`; their random numbers are drawn a second time for it.
-        """
-        if not isinstance(self.transform, StreamingTransform):
-            raise TypeError(f"{self.name} cannot give its candidates in blocks: use ask(), or lm-ma-es")
-        if self._asked is not None:
-            raise ValueError(
-                "ask_blocks() came before tell(): tell() the values of the last candidates first"
-            )
-        return self._blocks(self.transform, rows_of_a_block(rows, self.popsize, self.n))
-
-    def _blocks(self, transform: StreamingTransform, rows: int) -> Iterator[Array]:
-        step = self._scaled_sigma()
-        buffer = np.empty((rows, self.n), dtype=self.dtype)
-        for first in range(0, self.popsize, rows):
-            block = buffer[: self.popsize - first]
-            transform.sample_block(self.source, self.generation, first, self.mean, step, block)
-            if first + rows >= self.popsize:
-                self._streamed = Streamed(transform, self.source, self.generation, self.mean, step)
-                self._asked = buffer[:0]
-            yield block
-
-    def _candidate(self, row: int) -> Array:
-        return super()._candidate(row) if self._streamed is None else self._streamed[row]
-
-    def inject(self, points: npt.ArrayLike) -> None:
-        """Have ``points``, one or one a row, evaluated among the next candidates.
-
-        A good one pulls the search towards it. Far ones are learned from as if they were at the edge of
-        what the search would have tried itself, so that they cannot throw it off (Hansen 2011, Injecting
-        external solutions into CMA-ES).
-        """
-        rows = np.atleast_2d(np.asarray(points, dtype=self.dtype))
-        if rows.ndim != 2 or rows.shape[1] != self.n or not np.all(np.isfinite(rows)):
-            raise ValueError(
-                f"points must be finite and have shape ({self.n},) or (rows, {self.n}), "
-                f"got shape {np.shape(points)}"
-            )
-        self._injected += [row.copy() for row in rows]
-
-    def resample(self, rows: npt.ArrayLike, attempt: int = 1) -> None:
-        """Draw the candidates at ``rows`` of the last :meth:`ask` anew, in place.
-
-        ``attempt`` counts how often that has been done: like all candidates, the new ones are a pure
-        function of (seed, generation, number), numbered on from those of the generation.
-        """
-        rows = np.asarray(rows, dtype=np.intp)
-        if attempt < 1:
-            raise ValueError(f"attempt counts from 1, got {attempt}")
-        z = np.empty((len(rows), self.n), dtype=self.dtype)
-        for row, numbers in zip(rows.tolist(), z, strict=True):
-            self.source.draw(self.generation, attempt * self.popsize + row, numbers[np.newaxis])
-        self._replace(rows, z)
-
-    def _replace(self, rows: Indices, z: Array) -> None:
-        """Make the candidates at ``rows`` those of ``z``."""
-        if self._asked is None:
-            raise ValueError("there are no candidates to draw again: call ask() first")
-        if self._streamed is not None:
-            raise ValueError("candidates given in blocks cannot be replaced: call ask() instead")
-        d = self.transform.apply(z)
-        self.z[rows] = z
-        if self.d is not None:
-            self.d[rows] = d
-        self._asked[rows] = self.mean + self._scaled_sigma() * d
-        self.transform.replaced(rows, z)
+        self.transform.sample(self._batch(out, self.z))  # [A1:4]
 
     def _update(self, order: Indices, values: Array) -> None:
+        self._balance()
         best = self._select(order, values)
         self._note_spread(best)
-        self.mean += self._scaled_sigma() * best.d_mean  # [A1:12]
+        self.mean += self.steps * best.d_mean  # [A1:12]
         self.step.follow(best)  # [A1:13]
         self.transform.update(best, self.step.path)
         self.sigma *= self.step.factor()  # [A1:19]
-        self.sigma *= self.transform.balance()
-        self.generation += 1  # [A1:20]
 
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation; if few candidates have values, the weights close ranks."""
@@ -293,11 +203,73 @@ class ES(Strategy):
         d_mean = self.transform.mean_direction(order, weights, z_mean)
         return Selection(order, values, weights, mu_w, z_mean, d_mean, z, self.d, self.threads)
 
+    def _balance(self) -> None:
+        """Let sigma take what the transform gives away; the directions of this generation follow."""
+        factor = self.transform.balance(self.generation)
+        if factor != 1.0:
+            self.sigma *= factor
+            if self.d is not None:
+                self.d /= factor
+
     def _note_spread(self, best: Selection) -> None:
-        """Note how far a typical candidate lies from the mean, for ``tolx``."""
+        """Note how far a typical candidate lies from the mean, for ``tolx``: known from their mean step."""
         d = best.d_mean if self.scale is None else best.d_mean * self.scale
         # sigma stays outside: squared in single precision, the steps of a diverging run overflow
-        self._spread_x = self.sigma * math.sqrt(best.mu_w * squared_length(d) / self.n)
+        self._typical_step = self.sigma * math.sqrt(best.mu_w * squared_length(d) / self.n)
+
+    def _measure_spread(self) -> float:
+        return self._typical_step
+
+    # Candidates that do not come from ``_sample`` alone
+
+    def _place(self, points: list[Array], out: Array) -> None:
+        for row, x in enumerate(points, start=self.popsize - len(points)):
+            z = self.transform.solve((x - self.mean) / self.steps)
+            length = float(np.linalg.norm(z))
+            longest = math.sqrt(self.n) + 2 * self.n / (self.n + 2)
+            if length > longest:  # Hansen 2011: evaluated where it is, learned from as a step of usual length
+                z *= longest / length
+            self._replace(np.array([row]), z[np.newaxis], out)
+            out[row] = x
+
+    def _resample(self, rows: Indices, attempt: int, out: Array) -> None:
+        if self._streamed is not None:
+            raise ValueError("candidates given in blocks cannot be replaced: call ask() instead")
+        z = np.empty((len(rows), self.n), dtype=self.dtype)
+        for row, numbers in zip(rows.tolist(), z, strict=True):
+            self.source.draw(self.generation, attempt * self.popsize + row, numbers[np.newaxis])
+        self._replace(rows, z, out)
+
+    def _replace(self, rows: Indices, z: Array, out: Array) -> None:
+        """Make the candidates at ``rows`` those of ``z``."""
+        d = self.transform.apply(z)
+        self.z[rows] = z
+        if self.d is not None:
+            self.d[rows] = d
+        out[rows] = self.mean + self.steps * d
+        self.transform.replaced(rows, z)
+
+    def _blocks(self, rows: int | None) -> Iterator[Array]:
+        assert isinstance(self.transform, StreamingTransform)  # it says can_stream
+        return self._stream(self.transform, rows_of_a_block(rows, self.popsize, self.n))
+
+    def _stream(self, transform: StreamingTransform, rows: int) -> Iterator[Array]:
+        buffer = np.empty((rows, self.n), dtype=self.dtype)
+        for first in range(0, self.popsize, rows):
+            block = buffer[: self.popsize - first]
+            batch = self._batch(block, self.z[:0], first)
+            transform.sample_block(batch)
+            if self.box is not None:
+                self.box.repair_block(block, first, self.popsize)
+            if first + rows >= self.popsize:
+                self._streamed = Streamed(transform, batch)
+                self._asked = buffer[:0]
+            yield block
+
+    def _candidate(self, row: int) -> Array:
+        return super()._candidate(row) if self._streamed is None else self._inside(self._streamed[row])
+
+    # What has been learned, and how to go on with it
 
     def _hess_inv(self) -> LinearOperator:
         """Return the learned metric C = M M^T, the inverse Hessian up to a factor, as an operator."""
@@ -310,10 +282,10 @@ class ES(Strategy):
 
         return LinearOperator((self.n, self.n), matvec=times, rmatvec=times, dtype=self.dtype)
 
-    def _take_key(self, key: kernels.Key) -> None:
-        super()._take_key(key)
-        self.source = self._make_source()
-        self.source.threads = self.threads
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of :meth:`get_state`, taken from a strategy of the same kind and size."""
+        super().set_state(state)
+        self._renew_source()
 
-    def _parts(self) -> dict[str, Any]:
+    def _parts(self) -> dict[str, object]:
         return {"step": self.step, "transform": self.transform}

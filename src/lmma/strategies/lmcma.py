@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
-from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.es import ES, Batch, Source, Transform
 from lmma.strategies.lmma_archive import replaced
 from lmma.strategies.parts.linalg import subtract_outer
 from lmma.strategies.parts.recombination import (
@@ -54,7 +54,6 @@ from lmma.strategies.parts.recombination import (
 )
 from lmma.strategies.parts.sources import Mirrored, Rademacher, companion
 from lmma.strategies.parts.stepsize import PopulationSuccess
-from lmma.strategies.registry import register
 
 Sampling = Literal["rademacher", "gaussian"]
 
@@ -145,26 +144,18 @@ class CholeskyFactor(Transform):
         self.kept: Array = np.ones(lam)  # d_i = kept_i z_i + mixed_i P
         self.mixed: Array = np.zeros((lam, m))
 
-    def sample(
-        self,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-        z: Array,
-        d: Array,
-        out: Array,
-    ) -> None:
+    def sample(self, batch: Batch) -> None:
         """Draw z and let each candidate use its own newest vectors."""
-        source.draw(generation, 0, z)
+        z = batch.z
+        batch.source.draw(batch.generation, batch.first, z)
         self.z = z
-        self.first = self._first_used(source.key, generation, len(z))
+        self.first = self._first_used(batch.source.key, batch.generation, len(z))
         self.kept, self.mixed = self._mix(z, self.first)
-        np.matmul(self.mixed.astype(z.dtype), self.paths[: self.stored], out=out)
-        for row, numbers, kept in zip(out, z, self.kept.tolist(), strict=True):
+        np.matmul(self.mixed.astype(z.dtype), self.paths[: self.stored], out=batch.out)
+        for row, numbers, kept in zip(batch.out, z, self.kept.tolist(), strict=True):
             row += kept * numbers
-            row *= step
-            row += mean
+            row *= batch.step
+            row += batch.mean
 
     def _first_used(self, key: kernels.Key, generation: int, count: int) -> Indices:
         """Return the first vector each candidate uses (the paper's SelectSubset); pairs share theirs."""
@@ -249,10 +240,10 @@ class CholeskyFactor(Transform):
 
 
 @final
-@register("lm-cma-es")
 class LMCMAES(ES):
     """Limited-memory CMA-ES: a Cholesky factor from stored paths, O(n log n) a sample."""
 
+    name = "lm-cma-es"
     define = staticmethod(lmcma_parameters)
     parameters: LMCMAParameters
 

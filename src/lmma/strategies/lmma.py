@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
-from lmma.strategies.es import ES, Source, StreamingTransform
+from lmma.strategies.es import ES, Batch, StreamingTransform
 from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.recombination import (
     Array,
@@ -44,7 +44,6 @@ from lmma.strategies.parts.recombination import (
     recombination,
 )
 from lmma.strategies.parts.stepsize import CSA, crowding
-from lmma.strategies.registry import register
 
 CAP = 0.5  # solves sphere, ellipsoid and Rosenbrock for every small n; a cap of 1 does not at n = 2
 RENEW = 64  # generations between two exact computations of the Gram matrix, against drift
@@ -120,43 +119,22 @@ class DirectionVectors(StreamingTransform):
         """How many direction vectors are applied now."""
         return min(self.age, self.parameters.m)  # [A1:9]
 
-    def sample(
-        self,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-        z: Array,
-        d: Array,
-        out: Array,
-    ) -> None:
+    def sample(self, batch: Batch) -> None:
         """Draw and transform in one go; [A1:5] to [A1:11] without a pass for each vector."""
-        self.projections = self._draw(source, generation, 0, mean, step, z, out)
+        self.projections = self._draw(batch)
 
-    def sample_block(
-        self, source: Source, generation: int, first: int, mean: Array, step: float | Array, out: Array
-    ) -> None:
+    def sample_block(self, batch: Batch) -> None:
         """Do the same for some of the candidates, without keeping their z."""
-        self.projections[first : first + len(out)] = self._draw(
-            source, generation, first, mean, step, None, out
-        )
+        self.projections[batch.first : batch.first + len(batch.out)] = self._draw(batch)
 
-    def _draw(
-        self,
-        source: Source,
-        generation: int,
-        first: int,
-        mean: Array,
-        step: float | Array,
-        z: Array | None,
-        out: Array,
-    ) -> Array:
+    def _draw(self, batch: Batch) -> Array:
         """Draw candidates; the first pass over the vectors for it brings them up to date."""
         update, self._waiting = self._waiting, None
         try:
             return kernels.lm_sample(
-                source.key, generation, first, self._vectors, self.active, self.gram, self.parameters.c_d,
-                mean, step, z, out, update=update, threads=self.threads,
+                batch.source.key, batch.generation, batch.first, self._vectors, self.active, self.gram,
+                self.parameters.c_d, batch.mean, batch.step, batch.z if len(batch.z) else None, batch.out,
+                update=update, threads=self.threads,
             )  # fmt: skip
         except MemoryError:  # nothing has been done
             self._waiting = update
@@ -224,10 +202,11 @@ class DirectionVectors(StreamingTransform):
 
 
 @final
-@register("lm-ma-es")
 class LMMAES(ES):
     """Limited-memory matrix adaptation evolution strategy, O(n log n) a sample."""
 
+    name = "lm-ma-es"
+    can_stream = True
     define = staticmethod(lmma_parameters)
     parameters: LMMAParameters
 

@@ -47,7 +47,6 @@ from lmma.strategies.parts.recombination import (
     recombination,
 )
 from lmma.strategies.parts.stepsize import CSA
-from lmma.strategies.registry import register
 
 CAP = 0.5
 
@@ -176,10 +175,10 @@ class PathArchive(Transform):
 
 
 @final
-@register("lm-ma-es-archive")
 class LMMAESArchive(ES):
     """LM-MA-ES that stores past paths at temporal distances, O(n log n) a sample."""
 
+    name = "lm-ma-es-archive"
     define = staticmethod(archive_parameters)
     parameters: ArchiveParameters
 

@@ -26,7 +26,6 @@ from lmma.strategies.es import ES, Transform
 from lmma.strategies.parts.linalg import add_product
 from lmma.strategies.parts.recombination import Array, Recombination, Selection, recombination
 from lmma.strategies.parts.stepsize import CSA, crowding
-from lmma.strategies.registry import register
 
 Update = Literal["additive", "multiplicative"]
 
@@ -118,10 +117,10 @@ class FullMatrix(Transform):
 
 
 @final
-@register("ma-es")
 class MAES(ES):
     """Matrix adaptation evolution strategy, O(n^2) a sample."""
 
+    name = "ma-es"
     define = staticmethod(ma_parameters)
     parameters: MAParameters
 

@@ -1,8 +1,11 @@
-"""Strategies by name."""
+"""Strategies by name: one table, in the order of the paper, each imported when it is asked for."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import reduce
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy.typing as npt
@@ -11,35 +14,108 @@ from lmma.strategies.base import Strategy
 from lmma.strategies.parts.checks import nearest
 
 S = TypeVar("S", bound=type[Strategy])
-_registry: dict[str, type[Strategy]] = {}
+
+METHODS = {
+    # Algorithm 1: blue, violet, green; the listing without colours; the supplement's variant
+    "cma-es": "lmma.strategies.cma:CMAES",
+    "ma-es": "lmma.strategies.ma:MAES",
+    "lm-ma-es": "lmma.strategies.lmma:LMMAES",
+    "csa-es": "lmma.strategies.csa:CSAES",
+    "lm-ma-es-archive": "lmma.strategies.lmma_archive:LMMAESArchive",
+    # The paper's baselines, and one more
+    "acma-es": "lmma.strategies.acma:ACMAES",
+    "lm-cma-es": "lmma.strategies.lmcma:LMCMAES",
+    "vd-cma-es": "lmma.strategies.vdcma:VDCMAES",
+    "sep-cma-es": "lmma.strategies.sepcma:SepCMAES",
+    # Ours
+    "d-lm-ma-es": "lmma.strategies.dlmma:DLMMAES",
+    "dd-ma-es": "lmma.strategies.ddma:DDMAES",
+    "d-lr-es": "lmma.strategies.ddma:DLRES",
+}
+CLASSES = {place.partition(":")[2]: name for name, place in METHODS.items()}  # class -> method
+
+_registered: dict[str, type[Strategy]] = {}  # by users
 
 
 def register(name: str) -> Callable[[S], S]:
-    """Return a class decorator that makes a strategy known under ``name``."""
+    """Return a class decorator that makes a strategy known under ``name``.
+
+    Examples
+    --------
+    >>> @lmma.register("my-es")                                           # doctest: +SKIP
+    ... class MyES(lmma.Strategy): ...
+    """
+    if name in METHODS:
+        raise ValueError(f"{name!r} is a method of lmma: choose another name")
 
     def add(cls: S) -> S:
         cls.name = name
-        _registry[name] = cls
+        _registered[name] = cls
         return cls
 
     return add
 
 
 def methods() -> list[str]:
-    """Return the names of all strategies, in the order of the paper."""
-    return list(_registry)
+    """Return the names of all strategies, in the order of the paper; registered ones follow."""
+    return [*METHODS, *_registered]
 
 
-def strategy_class(name: str) -> type[Strategy]:
-    """Return the strategy called ``name``, or suggest the nearest name there is."""
+def strategy_class(method: str | type[Strategy]) -> type[Strategy]:
+    """Return the strategy that ``method`` means: a name, ``"module:Class"``, or a class itself.
+
+    Raises
+    ------
+    ValueError
+        For a name of nothing (with the nearest there is), of what cannot be imported, or of no strategy.
+    TypeError
+        For an object that is no subclass of :class:`lmma.Strategy`, or lacks what such a class must provide.
+    """
+    if isinstance(method, str):
+        found = _registered.get(method)
+        if found is None:
+            found = _imported(METHODS.get(method, method))
+    else:
+        found = method
+    wrong = ValueError if isinstance(method, str) else TypeError
+    if not (isinstance(found, type) and issubclass(found, Strategy)):
+        raise wrong(
+            f"method {method!r:.80} is not a strategy: give a name, a subclass of lmma.Strategy, or "
+            "'module:Class'"
+        )
+    if missing := sorted(found.__abstractmethods__):
+        raise wrong(f"method {method!r:.80} is not complete: {found.__name__} lacks {', '.join(missing)}")
+    return found
+
+
+def strategy(
+    method: str | type[Strategy], x0: npt.ArrayLike, sigma0: float | npt.ArrayLike, **options: Any
+) -> Strategy:
+    """Return a new strategy by name, class or ``"module:Class"``.
+
+    Examples
+    --------
+    >>> import lmma
+    >>> lmma.strategy("lm-ma-es", [1.0, 2.0], 0.5, rng=1)
+    <lm-ma-es: n=2, generation=0, best_fun=inf, sigma=0.5>
+    """
+    return strategy_class(method)(x0, sigma0, **options)
+
+
+def _imported(place: str) -> Any:
+    """Return what stands at ``module:Class``."""
+    module_name, colon, path = place.partition(":")
+    if not colon:
+        known = methods()
+        raise ValueError(f"unknown method {place!r}{nearest(place, known)}: one of {', '.join(known)}")
     try:
-        return _registry[name]
-    except (KeyError, TypeError):
+        module = import_module(module_name)
+    except (ImportError, ValueError) as error:
         raise ValueError(
-            f"unknown method {name!r}{nearest(str(name), _registry)}: one of {', '.join(_registry)}"
+            f"method {place!r}: cannot import {module_name!r} ({error}); is its folder on PYTHONPATH?"
         ) from None
-
-
-def strategy(name: str, x0: npt.ArrayLike, sigma0: float | npt.ArrayLike, **options: Any) -> Strategy:
-    """Return a new strategy by name, such as ``strategy("lm-ma-es", x0, 0.5, rng=1)``."""
-    return strategy_class(name)(x0, sigma0, **options)
+    try:
+        return reduce(getattr, path.split("."), module)
+    except AttributeError:
+        known = [name for name, value in vars(module).items() if inspect.isclass(value)]
+        raise ValueError(f"method {place!r}: {module_name!r} has no {path!r}{nearest(path, known)}") from None

@@ -28,7 +28,6 @@ from lmma.strategies.es import ES, Transform
 from lmma.strategies.parts.linalg import excess
 from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
 from lmma.strategies.parts.stepsize import CSA, expected_norm, path_is_short
-from lmma.strategies.registry import register
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Diagonal(Transform):
         self.variances += p.c_1 * (self.path * self.path) + p.c_mu * rank_mu
         np.maximum(self.variances, np.finfo(self.path.dtype).tiny, out=self.variances)
 
-    def balance(self) -> float:
+    def balance(self, generation: int) -> float:
         """Keep the largest variance near 1."""
         factor = excess(math.sqrt(float(self.variances.max())))
         if factor != 1:
@@ -120,10 +119,10 @@ class Diagonal(Transform):
 
 
 @final
-@register("sep-cma-es")
 class SepCMAES(ES):
     """CMA-ES with a diagonal covariance matrix, O(n) a sample."""
 
+    name = "sep-cma-es"
     define = staticmethod(sep_parameters)
     parameters: SepParameters
 

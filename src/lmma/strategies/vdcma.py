@@ -30,12 +30,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
-from lmma.strategies.es import ES, Source, Transform
+from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.parts.linalg import excess, subtract_outer
 from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
 from lmma.strategies.parts.sources import companion
 from lmma.strategies.parts.stepsize import CSA, path_is_short
-from lmma.strategies.registry import register
 
 LARGEST_CHANGE = 0.7  # of |v| and of each element of D in one generation
 
@@ -103,19 +102,10 @@ class ScaledDirection(Transform):
         v2 = max(v2, float(np.finfo(self.direction.dtype).tiny))
         return v2, self.direction / math.sqrt(v2)
 
-    def sample(
-        self,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-        z: Array,
-        d: Array,
-        out: Array,
-    ) -> None:
+    def sample(self, batch: Batch) -> None:
         """Sample as every strategy does and keep the projections of z on u."""
-        super().sample(source, generation, mean, step, z, d, out)
-        self.projections = z @ self._direction()[1]
+        super().sample(batch)
+        self.projections = batch.z @ self._direction()[1]
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return M z."""
@@ -176,7 +166,7 @@ class ScaledDirection(Transform):
         self.direction += factor * gradient_v
         self.scales *= 1 + factor * s
 
-    def balance(self) -> float:
+    def balance(self, generation: int) -> float:
         """Keep the largest scale near 1."""
         factor = excess(float(self.scales.max()))
         if factor != 1:
@@ -198,10 +188,10 @@ def _gradient(
 
 
 @final
-@register("vd-cma-es")
 class VDCMAES(ES):
     """CMA-ES with C = D (I + v v^T) D, O(n) a sample."""
 
+    name = "vd-cma-es"
     define = staticmethod(vd_parameters)
     parameters: VDParameters
 

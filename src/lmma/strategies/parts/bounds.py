@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any, ClassVar, final
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,17 @@ import numpy.typing as npt
 Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+Boundary = Literal["reflect", "smooth", "project"]
+
+
+class Limits(Protocol):
+    """Bounds as SciPy's ``Bounds`` has them."""
+
+    lb: npt.ArrayLike
+    ub: npt.ArrayLike
+
+
+Bounds = Limits | Iterable[Any]  # see :func:`box`
 
 BLOCK = 1 << 15  # numbers repaired at a time: temporaries stay in the cache, however large the generation
 
@@ -53,24 +65,31 @@ class Box(ABC):
 
     def repair(self, candidates: Array, rows: Indices | None = None) -> None:
         """Move ``candidates``, or some rows of them, into the box, in place."""
+        if rows is None:
+            self.repair_block(candidates, 0, len(candidates))
+            return
+        for row in rows.tolist():
+            self.repair_block(candidates[row : row + 1], row, len(candidates))
+
+    def repair_block(self, candidates: Array, first: int, popsize: int) -> None:
+        """Move candidates number ``first`` and on of a generation of ``popsize`` into the box, in place."""
         if not self.finite:
             return
-        count, n = candidates.shape
-        self._expect(count)
-        if rows is not None:
-            for row in rows.tolist():
-                self._repair(candidates[row : row + 1], row)
-            return
-        block = max(1, BLOCK // n)
-        for row in range(0, count, block):
-            self._repair(candidates[row : row + block], row)
+        self._expect(popsize)
+        block = max(1, BLOCK // candidates.shape[1])
+        for row in range(0, len(candidates), block):
+            self._repair(candidates[row : row + block], first + row)
 
-    def _expect(self, rows: int) -> None:  # noqa: B027 (most boxes remember nothing of a generation)
+    def _expect(self, popsize: int) -> None:  # noqa: B027 (most boxes remember nothing of a generation)
         """Prepare for a generation of so many candidates."""
 
-    @abstractmethod
     def _repair(self, x: Array, first: int) -> None:
         """Move some candidates, one a row, the first of them number ``first``, into the box, in place."""
+        self._move(x)
+
+    @abstractmethod
+    def _move(self, x: Array) -> None:
+        """Move points, one a row, into the box, in place."""
 
     def penalised(self, values: Values) -> Values:
         """Return the values the search is told."""
@@ -83,8 +102,7 @@ class Box(ABC):
     def inside(self, x: Array) -> Array:
         """Return the point that is evaluated where the search stands at ``x``."""
         moved = x[np.newaxis].copy()
-        self._expect(1)
-        self._repair(moved, 0)
+        self._move(moved)
         inside: Array = moved[0]
         return inside
 
@@ -128,7 +146,7 @@ class Reflect(Box):
 
     name = "reflect"
 
-    def _repair(self, x: Array, first: int) -> None:
+    def _move(self, x: Array) -> None:
         fold(x, self.lower, self.upper)
 
 
@@ -150,7 +168,7 @@ class Smooth(Box):
         self.margin: Array = np.where(np.isfinite(width), 0.1 * width, one_sided).astype(dtype)
         self.margin[~np.isfinite(self.margin)] = 1.0  # of a coordinate without bounds: of no effect
 
-    def _repair(self, x: Array, first: int) -> None:
+    def _move(self, x: Array) -> None:
         a = self.margin
         fold(x, self.lower - a, self.upper + a)
         rows, i = np.nonzero(x < self.lower + a)
@@ -191,15 +209,18 @@ class Project(Box):
         self._spreads: deque[float] = deque(maxlen=20)
         self._lengths: deque[float] = deque(maxlen=20)
 
-    def _expect(self, rows: int) -> None:
-        if len(self._excess) != rows:
-            self._excess = np.zeros(rows)
+    def _expect(self, popsize: int) -> None:
+        if len(self._excess) != popsize:
+            self._excess = np.zeros(popsize)
 
     def _repair(self, x: Array, first: int) -> None:
-        moved = np.clip(x, self.lower, self.upper)
-        by = np.where(self.fixed, 0, x - moved).astype(np.float64)
+        before = x.copy()
+        self._move(x)
+        by = np.where(self.fixed, 0, before - x).astype(np.float64)
         self._excess[first : first + len(x)] = np.vecdot(by, by)
-        x[...] = moved
+
+    def _move(self, x: Array) -> None:
+        np.clip(x, self.lower, self.upper, out=x)
 
     def penalised(self, values: Values) -> Values:
         """Return values plus penalties on the scale of how values differ."""
@@ -228,10 +249,13 @@ class Project(Box):
 
 
 WAYS: dict[str, type[Box]] = {cls.name: cls for cls in (Reflect, Smooth, Project)}
-DEFAULT = "smooth"  # the only one that is fast where fun presses against a face; docs/reliability.md
+# The only one that is fast where fun presses against a face; docs/reliability.md
+DEFAULT: Boundary = "smooth"
 
 
-def box(bounds: Any, x0: Array, *, boundary: str = DEFAULT, dtype: npt.DTypeLike = "float64") -> Box | None:
+def box(
+    bounds: Bounds | None, x0: Array, *, boundary: Boundary = DEFAULT, dtype: npt.DTypeLike = "float64"
+) -> Box | None:
     """Return the box a user means by ``bounds``, or say what is wrong with it; None for no bounds.
 
     Parameters
@@ -271,11 +295,16 @@ def box(bounds: Any, x0: Array, *, boundary: str = DEFAULT, dtype: npt.DTypeLike
     return WAYS[boundary](lower, upper, dtype)
 
 
-def read_bounds(bounds: Any, n: int) -> tuple[Values, Values]:
+def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
     """Return lower and upper bounds, (n,) each, from any of the forms :func:`box` takes."""
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         return _vector(bounds.lb, n, -math.inf), _vector(bounds.ub, n, math.inf)
-    pairs = list(bounds) if not isinstance(bounds, np.ndarray) else bounds
+    try:
+        pairs = bounds if isinstance(bounds, np.ndarray) else list(bounds)
+    except TypeError:
+        raise TypeError(
+            f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; got {bounds!r}"
+        ) from None
     if len(pairs) == n and all(np.ndim(pair) == 1 and len(pair) == 2 for pair in pairs):
         return (
             np.array([-math.inf if low is None else low for low, _ in pairs], dtype=np.float64),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lmma.kernels import Key
-from lmma.strategies.parts.recombination import Array
+from lmma.strategies.parts.recombination import Array, Indices
+
+Seed = None | int | np.integer[Any] | np.random.SeedSequence | np.random.Generator | Key  # what ``rng`` takes
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
@@ -112,18 +114,69 @@ def _first_odd(values: npt.NDArray[Any]) -> str:
     return ""
 
 
-def key_from(rng: Any) -> Key:
-    """Return the 128-bit key of a run from a seed, a SeedSequence, a Generator, or fresh entropy."""
+def key_from(rng: Seed) -> Key:
+    """Return the 128-bit key of a run from a seed, a SeedSequence, a Generator, fresh entropy, or a key."""
+    if isinstance(rng, tuple):
+        if len(rng) != 2 or any(isinstance(w, bool) or not isinstance(w, int | np.integer) for w in rng):
+            raise TypeError(f"rng as a key must be two integers of 64 bits each, got {rng!r}")
+        if not all(0 <= word < 2**64 for word in rng):
+            raise ValueError(f"rng as a key must be two integers from 0 to 2^64 - 1, got {rng!r}")
+        return int(rng[0]), int(rng[1])
     if isinstance(rng, np.random.Generator):
-        words = rng.integers(2**64, size=2, dtype=np.uint64)
+        words: npt.NDArray[Any] = rng.integers(2**64, size=2, dtype=np.uint64)
     else:
         if not isinstance(rng, np.random.SeedSequence):
             if isinstance(rng, bool) or not (rng is None or isinstance(rng, int | np.integer)):
                 raise TypeError(
-                    f"rng must be None, an integer seed, a SeedSequence or a numpy Generator, got {rng!r}"
+                    "rng must be None, an integer seed, a SeedSequence, a numpy Generator or a key of two "
+                    f"integers, got {rng!r}"
                 )
             if rng is not None and rng < 0:
                 raise ValueError(f"rng must be a non-negative seed, got {rng}")
             rng = np.random.SeedSequence(None if rng is None else int(rng))
         words = rng.generate_state(2, np.uint64)
     return int(words[0]), int(words[1])
+
+
+def checked_out(out: Array | None, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    """Return ``out``, a fresh array if it is None, or say what is wrong with it."""
+    if out is None:
+        return np.empty(shape, dtype=dtype)
+    if out.shape != shape or out.dtype != dtype or not (out.flags.c_contiguous and out.flags.writeable):
+        raise ValueError(
+            f"out must be a writeable, C-contiguous {dtype} array of shape {shape}, "
+            f"got {out.dtype} {out.shape}"
+        )
+    return out
+
+
+def checked_rows(rows: npt.ArrayLike, popsize: int) -> Indices:
+    """Return numbers of candidates, or say what is wrong with them."""
+    found = np.asarray(rows)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise TypeError(f"rows must be a list of numbers of candidates, got {rows!r}")
+    if np.any((found < 0) | (found >= popsize)):
+        raise ValueError(f"rows must lie between 0 and popsize - 1 = {popsize - 1}, got {rows!r}")
+    return found.astype(np.intp)
+
+
+def checked_injected(points: npt.ArrayLike, n: int, dtype: npt.DTypeLike) -> Array:
+    """Return a fresh array of points, one a row, or say what is wrong with them."""
+    rows = np.atleast_2d(np.array(points, dtype=dtype))
+    if rows.ndim != 2 or rows.shape[1] != n or not np.all(np.isfinite(rows)):
+        raise ValueError(
+            f"points must be finite and have shape ({n},) or (rows, {n}), got shape {np.shape(points)}"
+        )
+    return rows
+
+
+def refuse_unknown_options(
+    method: str, given: Iterable[str], own: Sequence[str], common: Sequence[str]
+) -> None:
+    """Raise TypeError for a keyword that is neither an option of ``method`` nor one of every strategy."""
+    for option in given:
+        if option not in own and option not in common:
+            known = [*common, *own]
+            raise TypeError(
+                f"unknown option {option!r} for {method}{nearest(option, known)}: one of {', '.join(known)}"
+            )

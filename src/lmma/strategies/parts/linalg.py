@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from lmma.strategies.parts.recombination import Array
 
 BLOCK = 65536  # numbers handled at a time: they stay in the second-level cache
@@ -35,3 +37,10 @@ def excess(size: float) -> float:
     if 2.0**-20 <= size <= 2.0**20 or not (math.isfinite(size) and size > 0):
         return 1.0
     return 2.0 ** round(math.log2(size))
+
+
+def centred(scales: Array) -> float:
+    """Divide ``scales`` by their geometric mean, in place, and return it."""
+    factor = math.exp(float(np.mean(np.log(scales, dtype=np.float64))))
+    scales /= scales.dtype.type(factor)
+    return factor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 
 def available_memory() -> int | None:
@@ -14,6 +15,19 @@ def available_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def refuse_what_does_not_fit(what: str, needed: int, leaner: Mapping[str, int]) -> None:
+    """Raise MemoryError if fewer than ``needed`` bytes are free; advise the first of ``leaner`` that fits."""
+    there = available_memory()
+    if there is None or needed <= there:
+        return
+    fitting = [name for name, size in leaner.items() if size <= there]
+    remedy = f"{fitting[0]} would fit" if fitting else "no method fits: use fewer variables or more memory"
+    raise MemoryError(
+        f"{what} needs about {readable(needed)} ({needed} bytes) of memory, {readable(there)} are free: "
+        f"{remedy}"
+    )
 
 
 def _meminfo() -> int | None:

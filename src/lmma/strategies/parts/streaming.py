@@ -9,7 +9,7 @@ import numpy as np
 from lmma.strategies.parts.recombination import Array, Indices, weighted_mean
 
 if TYPE_CHECKING:
-    from lmma.strategies.es import Source, StreamingTransform
+    from lmma.strategies.es import Batch, Source, StreamingTransform
 
 TOGETHER = 2**23  # numbers in a block, unless that is less than ...
 FEWEST = 8  # ... so many rows: each block takes two passes over the direction vectors
@@ -29,20 +29,12 @@ def rows_of_a_block(rows: int | None, popsize: int, n: int) -> int:
 class Streamed:
     """The candidates of a generation that nobody holds: each is made again when it is looked at."""
 
-    def __init__(
-        self,
-        transform: StreamingTransform,
-        source: Source,
-        generation: int,
-        mean: Array,
-        step: float | Array,
-    ) -> None:
-        self.transform, self.source, self.generation = transform, source, generation
-        self.mean, self.step = mean, step
+    def __init__(self, transform: StreamingTransform, batch: Batch) -> None:
+        self.transform, self.batch = transform, batch
 
     def __getitem__(self, row: int) -> Array:
-        out = np.empty((1, len(self.mean)), dtype=self.mean.dtype)
-        self.transform.sample_block(self.source, self.generation, int(row), self.mean, self.step, out)
+        out = np.empty_like(self.batch.out[:1])
+        self.transform.sample_block(self.batch._replace(out=out, first=int(row)))
         single: Array = out[0]
         return single
 
