@@ -19,6 +19,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LMMA_NUM_THREADS"):
 import numpy as np
 
 import lmma
+from lmma import kernels
 from lmma.evaluation import EvaluationOptions, pickling
 from lmma.evaluation.cluster import driver
 from lmma.evaluation.cluster.driver import VectorDriver
@@ -155,8 +156,6 @@ def to_target(workers, popsize, spread, quorum, n=20):
 
 def speeds(n=1_000_000, popsize=45):
     """Return seconds, for one thread and a million variables: a candidate, an update, a normal vector."""
-    from lmma import kernels
-
     es = lmma.LMMAES(np.zeros(n), 1.0, popsize=popsize, rng=1, dtype="float32")
     es.transform.age = es.parameters.m  # all direction vectors in use
     out, ask, tell, draw = None, [], [], []

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from lmma.run.options import (
-    Boundary,
     Callback,
     Method,
-    OnError,
     Precision,
-    Rng,
     RunOptions,
     choose_method,
     default_sigma0,
@@ -23,10 +20,12 @@ from lmma.run.options import (
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
+    from lmma.evaluation.base import OnError
     from lmma.run.checkpoint import Checkpoint
-    from lmma.run.options import BoundsLike
     from lmma.run.restarts import Schedule
     from lmma.strategies import Strategy
+    from lmma.strategies.parts.bounds import Boundary, Bounds
+    from lmma.strategies.parts.checks import Seed
 
 __all__ = ["choose_method", "default_sigma0", "minimize"]
 
@@ -38,10 +37,10 @@ def minimize(
     *,
     args: tuple[Any, ...] = (),
     method: Method | str | type[Strategy] = "auto",
-    bounds: BoundsLike | None = None,
+    bounds: Bounds | None = None,
     boundary: Boundary = "smooth",
     popsize: int | None = None,
-    rng: Rng = None,
+    rng: Seed = None,
     seed: int | None = None,
     maxfevals: int | None = None,
     maxiter: int | None = None,
@@ -108,8 +107,8 @@ def minimize(
     vectorized : bool
         Whether ``fun`` takes a whole generation, one candidate a row.
     workers : int, callable, Executor, cluster or Replicated
-        Evaluate in that many processes (-1: one for each core), through a map-like callable, through anything with
-        ``submit``, or on a cluster: a ``dask.distributed.Client``, ``ray``, an ``MPIPoolExecutor``, an
+        Evaluate in that many processes (-1: one for each core), through a map-like callable, through anything
+        with ``submit``, or on a cluster: a ``dask.distributed.Client``, ``ray``, an ``MPIPoolExecutor``, an
         address such as ``"dask://host:port"``; with :class:`lmma.cluster.Replicated` only values travel.
     timeout : float, optional
         Seconds after which an evaluation is given up and counts as failed.

@@ -109,14 +109,15 @@ def test_every_kind_of_value_has_a_reader():
     assert kinds <= {*READERS, "word", "switch", "bounds", "file", "rows"}
 
 
-@pytest.mark.parametrize(
-    "misspelt",
-    ["calback", "chekpoint", "progres", "histry", "maxfeval", "sigmao", "sed", "tolfunn", "c_sigm"],
-)
-def test_a_misspelt_argument_is_answered_with_the_right_one(misspelt):
-    right = {"maxfeval": "maxfevals", "sigmao": "sigma0", "sed": "seed", "tolfunn": "tolfun", "c_sigm": "c_sigma",
-             "calback": "callback", "chekpoint": "checkpoint", "progres": "progress", "histry": "history"}  # fmt: skip
-    with pytest.raises(TypeError, match=f"did you mean '{right[misspelt]}'"):
+MISSPELT = {
+    "calback": "callback", "chekpoint": "checkpoint", "progres": "progress", "histry": "history", "sed": "seed",
+    "maxfeval": "maxfevals", "sigmao": "sigma0", "tolfunn": "tolfun", "c_sigm": "c_sigma",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("misspelt", "right"), MISSPELT.items())
+def test_a_misspelt_argument_is_answered_with_the_right_one(misspelt, right):
+    with pytest.raises(TypeError, match=f"did you mean '{right}'"):
         lmma.minimize(lambda x: x @ x, [1.0, 2.0], 0.5, **{misspelt: 1})
 
 

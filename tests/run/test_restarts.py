@@ -2,12 +2,12 @@ import math
 
 import numpy as np
 import pytest
-from lmma.run.stopping import ENDINGS, Stagnation
 
 import lmma
 from lmma.problems import get
 from lmma.run.counters import SingleRun
 from lmma.run.restarts import BIPOP, IPOP, restart_key, restart_point, schedule
+from lmma.run.stopping import ENDINGS, Stagnation
 
 KEY = (1, 2)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,23 +18,20 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import os
 
-    from scipy.optimize import Bounds, OptimizeResult
+    from scipy.optimize import OptimizeResult
 
+    from lmma.evaluation.base import OnError
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.restarts import Schedule
     from lmma.strategies import Strategy
-    from lmma.strategies.parts.bounds import Box
-
-    BoundsLike: TypeAlias = Bounds | npt.ArrayLike | Sequence[tuple[float | None, float | None]]
+    from lmma.strategies.parts.bounds import Boundary, Bounds, Box
+    from lmma.strategies.parts.checks import Seed
 
 Method = Literal[
     "auto", "cma-es", "ma-es", "lm-ma-es", "csa-es", "lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es",
     "sep-cma-es", "d-lm-ma-es", "d-lr-es", "dd-ma-es",
 ]  # fmt: skip
-Boundary = Literal["smooth", "reflect", "project"]
-OnError = Literal["worst", "raise", "resample"]
 Precision = Literal["float64", "float32"]
-Rng = int | np.integer | np.random.SeedSequence | np.random.Generator | tuple[int, int] | None
 Callback = Callable[[npt.NDArray[np.floating]], object] | Callable[["OptimizeResult"], object]
 
 # How a value is written on the command line; lmma.cli.options knows how each is read.
@@ -76,7 +73,7 @@ class RunOptions:
     method: Method | str | type[Strategy] = option("auto",
         "the strategy: see lmma methods; auto chooses by n, budget and memory; module:Class is your own",
         "--method", metavar="NAME")
-    bounds: BoundsLike | None = option(None,
+    bounds: Bounds | None = option(None,
         "a box no evaluation leaves: two numbers LOW,HIGH for every variable (inf and -inf for none), or a "
         ".npy, .txt or .csv file with a row LOW HIGH for each",
         "--bounds", "bounds", metavar="LOW,HIGH")
@@ -86,7 +83,7 @@ class RunOptions:
     popsize: int | None = option(None,
         "candidates per generation; by default 4 + floor(3 ln n)",
         "--popsize", "count", metavar="N")
-    rng: Rng = option(None,
+    rng: Seed = option(None,
         "source of randomness: the same seed gives the same run; by default drawn",
         "--seed", "seed", metavar="N")
     maxfevals: int | None = option(None,

@@ -179,7 +179,11 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
 
     def _reply(self, status: Status) -> ReplicaReply:
         return ReplicaReply(
-            status, state=self._state, position=self._position, checksum=self._checksum, kernels=kernels.name()
+            status,
+            state=self._state,
+            position=self._position,
+            checksum=self._checksum,
+            kernels=kernels.name(),
         )
 
     def _load(self, state: ReplicaState) -> None:
