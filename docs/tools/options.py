@@ -18,7 +18,8 @@ HEAD = """\
 
 Every argument is declared once, in [run/options.py](../src/lmma/run/options.py); this page is made from
 there. `lmma.minimize(fun, x0, sigma0, ...)` takes them by name, `lmma minimize TARGET` as options.
-`rng` may also be written `seed`, and constants of a method are given by their own names: `lmma.minimize(..., m=20)`.
+`rng` may also be written `seed`, and constants of a method are given by their own names:
+`lmma.minimize(..., m=20)`.
 
 | in Python | on the command line | default | meaning |
 |---|---|---|---|

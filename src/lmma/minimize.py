@@ -168,7 +168,7 @@ def minimize(
     >>> def rosenbrock(x):
     ...     return ((1 - x[:-1]) ** 2 + 100 * (x[1:] - x[:-1] ** 2) ** 2).sum()
     >>> result = lmma.minimize(rosenbrock, [0.0] * 10, 0.3, rng=1)
-    >>> result.success, round(result.x[-1], 6)
+    >>> result.success, round(float(result.x[-1]), 6)
     (True, 1.0)
 
     A whole generation at a time, inside a box, within a budget:

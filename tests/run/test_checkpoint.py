@@ -23,7 +23,7 @@ def spheres(X):
 def state_of(path):
     """Return all that a checkpoint holds except times."""
     header, arrays = read(path)
-    header["tally"].pop("seconds")
+    header["counters"].pop("seconds")
     return header, {name: array for name, array in arrays.items() if name != "history.seconds"}
 
 
@@ -154,7 +154,7 @@ def check_corruptions(count, tmp_path):
         with pytest.raises(CheckpointError, match=r"refused|no checkpoint"):
             read(file)
     file.write_bytes(data)
-    assert read(file)[0]["tally"]["generation"] == 5
+    assert read(file)[0]["counters"]["generation"] == 5
 
 
 def test_damage_is_noticed(tmp_path):
@@ -235,7 +235,7 @@ def test_the_previous_checkpoint_is_kept(tmp_path):
     lmma.minimize(
         spheres, np.ones(4), 1.0, rng=1, maxiter=5, vectorized=True, checkpoint=Checkpoint(file, every=0)
     )
-    generations = [read(path)[0]["tally"]["generation"] for path in (previous(file), file)]
+    generations = [read(path)[0]["counters"]["generation"] for path in (previous(file), file)]
     assert generations[0] <= generations[1] == 5
     file.write_bytes(b"broken")
     with pytest.raises(CheckpointError, match=r"the one before is .*run.npz.prev"):
@@ -275,7 +275,7 @@ def test_an_interrupted_run_saves_where_it_was(tmp_path):
     options = {"sigma0": 1.0, "rng": 1, "maxiter": 30}
     with pytest.raises(KeyboardInterrupt):
         lmma.minimize(fun, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
-    assert read(tmp_path / "run.npz")[0]["tally"]["generation"] == 99 // 8
+    assert read(tmp_path / "run.npz")[0]["counters"]["generation"] == 99 // 8
     resumed = lmma.minimize(fun, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
     assert np.array_equal(resumed.x, lmma.minimize(fun, np.ones(4), **options).x)
 

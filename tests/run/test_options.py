@@ -110,8 +110,8 @@ def test_every_kind_of_value_has_a_reader():
 
 
 MISSPELT = {
-    "calback": "callback", "chekpoint": "checkpoint", "progres": "progress", "histry": "history", "sed": "seed",
-    "maxfeval": "maxfevals", "sigmao": "sigma0", "tolfunn": "tolfun", "c_sigm": "c_sigma",
+    "calback": "callback", "chekpoint": "checkpoint", "progres": "progress", "histry": "history",
+    "sed": "seed", "maxfeval": "maxfevals", "sigmao": "sigma0", "tolfunn": "tolfun", "c_sigm": "c_sigma",
 }  # fmt: skip
 
 

@@ -250,5 +250,5 @@ def test_injected_points_stay_in_the_box():
         fun, np.full(3, 2.0), bounds=[1, 3], rng=1, vectorized=True, inject=np.full(3, 1.001), maxiter=1
     )
     np.testing.assert_allclose(seen[0][-1], 1.001, rtol=1e-12)
-    with pytest.raises(ValueError, match="inject must lie within bounds"):
+    with pytest.raises(ValueError, match="injected points must lie within bounds"):
         lmma.minimize(fun, np.full(3, 2.0), bounds=[1, 3], vectorized=True, inject=np.zeros(3))

@@ -72,10 +72,11 @@ def in_shell(name: str, value: str = "") -> str:
 
 def respelled(error: BaseException) -> str:
     """Return the words of an error of the library with its arguments' names as the command line has them."""
-    plain = [
-        name for name in FLAGS if name not in ("method", "dtype", "vectorized", "constants")
-    ]  # also plain words
-    return re.sub(rf"(?<![-\w.])({'|'.join(plain)})\b", lambda match: FLAGS[match[1]], str(error))
+    text = str(error).replace("vectorized=True", "--vectorized")
+    text = re.sub(r"\b(method|dtype)='([\w-]+)'", r"--\1 \2", text)
+    ordinary = ("method", "dtype", "vectorized", "constants")  # words that sentences use as such
+    names = "|".join(name for name in FLAGS if name not in ordinary)
+    return re.sub(rf"(?<![-\w.])({names})\b", lambda match: FLAGS[match[1]], text)
 
 
 FLAGS = {name: spelling.flag for name, spelling, _ in spellings() if spelling.flag} | WITH_A_START

@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 
 import lmma
+from lmma.evaluation import pickling
+from lmma.evaluation.base import EvaluationOptions
 from lmma.run.replicas.replica import (
-    BoundedStrategy,
     Position,
     Redrawn,
+    Replica,
+    ReplicaSetup,
+    ReplicaTask,
     Told,
     checksum,
-    from_state,
     take_state,
 )
-from lmma.strategies.parts.bounds import box
 
 
 def values_of(X):
@@ -38,30 +40,24 @@ def test_a_state_taken_after_asking_gives_the_same_candidates_again(method):  # 
 def test_a_replica_goes_through_events_as_the_run_does(boundary):
     x0 = np.full(6, 0.5)
 
-    def bounded():
-        return BoundedStrategy(
-            lmma.strategy("lm-ma-es", x0, 0.4, rng=1, popsize=8), box([(0.31, 1)] * 6, x0, boundary=boundary)
-        )
-
-    run = bounded()
-    injected = [np.full(6, 0.4)]
-    run.strategy.inject(np.array(injected))
-    state = take_state(run, injected, Position(0, 0))
-    run.ask()
-    replica = from_state(state, bounded().box)
-    replica.ask()
+    run = lmma.strategy("lm-ma-es", x0, 0.4, rng=1, popsize=8, bounds=[(0.31, 1)] * 6, boundary=boundary, m=3)
+    run.inject(np.full(6, 0.4))
+    state = take_state(run, Position(0, 0))
+    replica = Replica(ReplicaSetup(pickling.dumps((values_of, ())), EvaluationOptions(vectorized=True), 1))
+    replica.handle(state)
+    events = []
     for generation in range(20):
-        assert np.array_equal(replica.candidates, run.candidates)
-        events = [Redrawn(np.array([1, 4]), 1)] if generation % 3 == 1 else []
-        for event in events:
-            run.go_through(event)
-        events.append(Told(values_of(run.candidates)))
-        run.go_through(events[-1])
-        run.ask()
-        for event in events:
-            replica.go_through(event)
-        replica.ask()
-        assert checksum(replica.strategy) == checksum(run.strategy)
+        X = run.ask()
+        if generation % 3 == 1:
+            rows = np.array([1, 4])
+            run.resample(rows)
+            events.append(Redrawn(rows, 1))
+        replica.handle(ReplicaTask(0, 0, tuple(events), None))
+        assert np.array_equal(replica._candidates, X)
+        events.append(Told(values_of(X), check=True))
+        run.tell(values_of(X))
+        reply = replica.handle(ReplicaTask(0, 0, tuple(events), None))
+        assert reply.checksum == (Position(0, len(events)), checksum(run))
 
 
 @pytest.mark.parametrize("size", [3, 5000])  # less than what a checksum adds up at once, and more

@@ -58,7 +58,7 @@ def test_a_replica_that_diverges_is_sent_the_state_and_named_in_a_warning():
         generation += 1
         if generation == 5:
             replica = worker_host._hosts[workers.evaluate._workers["a"].token]
-            replica._bounded.strategy.mean += 1e-13
+            replica._strategy.mean += 1e-13
 
     there = run(workers, callback=spoil)
     same(run(), there)
@@ -87,7 +87,7 @@ def test_a_state_is_sent_once_however_many_replies_show_that_a_replica_diverged(
         generation += 1
         if generation == 3:
             (host,) = worker_host._hosts.values()
-            host._bounded.strategy.mean += 1e-13
+            host._strategy.mean += 1e-13
 
     monkeypatch.setattr(replica.Replica, "_catch_up", slowly)
     monkeypatch.setattr(replica_driver, "USELESS_STATES", 1)

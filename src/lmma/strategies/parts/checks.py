@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,8 @@ import numpy.typing as npt
 from lmma.kernels import Key
 from lmma.strategies.parts.recombination import Array, Indices
 
-Seed = None | int | np.integer[Any] | np.random.SeedSequence | np.random.Generator | Key  # what ``rng`` takes
+# What ``rng`` takes; as text, for numpy.random is imported when somebody draws
+Seed: TypeAlias = "int | np.integer[Any] | np.random.SeedSequence | np.random.Generator | Key | None"
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
