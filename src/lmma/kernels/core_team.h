@@ -4,11 +4,7 @@
    not depend on how many threads there are or on which of them takes which unit. Threads live for one
    call: nothing is left behind that a fork could break. */
 
-#if defined(_WIN32)
-#define HAVE_THREADS 0
-#else
-#define HAVE_THREADS 1
-#include <pthread.h>
+#if HAVE_THREADS
 #include <sched.h>
 #endif
 
@@ -64,13 +60,18 @@ static void *helper(void *shared) {
 }
 #endif
 
+/* Bytes that `threads` threads need, each `scratch` of them from a multiple of ALIGNMENT on. */
+static size_t team_space(int threads, size_t scratch) {
+    return (size_t)threads * ((scratch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT) + ALIGNMENT;
+}
+
 /* Do all units of all phases with up to `threads` threads; return 0, or -1 where there is no memory: then
    nothing has been done. */
 static int run_team(int threads, Team *team) {
     threads = (int)(team->units < threads ? team->units : threads);
     if (threads < 1) threads = 1;
     team->scratch = (team->scratch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    char *memory = malloc((size_t)threads * team->scratch + ALIGNMENT);
+    char *memory = malloc(team_space(threads, team->scratch));
     if (!memory) return -1;
     team->memory = memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
     team->members = 1; /* the first place is the caller's */
