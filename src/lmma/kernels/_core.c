@@ -52,37 +52,38 @@ static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count
     return finish(&views, status);
 }
 
-/* Bytes that sampling needs besides its arguments. */
+/* What sampling allocates. In float64, which counts exactly whatever there is memory for, and cannot wrap. */
 typedef struct {
-    size_t sums, partial, mix, scratch; /* numbers in the sums of units; bytes of each array; bytes a thread */
+    double sums;                  /* numbers, of all units */
+    double partial, mix, scratch; /* bytes; scratch: of each thread */
 } Space;
 
-/* -1 where no address space could hold it. */
-static int set_space(Space *space, const Sample *job, size_t size) {
-    const size_t rows = (size_t)job->rows, m = (size_t)job->m, active = (size_t)job->active;
-    const size_t pairs = PAIRS_OF(size == sizeof(float));
-    const size_t tall = (size_t)smaller(job->rows, ROWS), width = (size_t)smaller((ptrdiff_t)pairs, job->h);
-    const size_t project = (m + tall) * 2 * width, mix = (4 + 2 * MIX_ROWS + 2 * active) * pairs;
-    const size_t padded = (rows + MIX_ROWS - 1) / MIX_ROWS * MIX_ROWS;
-    if (((double)job->units * (double)rows + (double)rows + 4096.0) * ((double)m + 64.0) >
-        (double)PTRDIFF_MAX / 32)
-        return -1;
-    space->sums = (size_t)job->units * rows * m;
-    space->partial = (space->sums + active * rows + active + 1) * sizeof(double);
-    space->mix = (padded * active + 1) * size;
-    space->scratch = WORDS_SCRATCH * sizeof(uint64_t) + (project > mix ? project : mix) * size;
-    return 0;
+static Space space_of(const Sample *job, size_t size) {
+    const double rows = (double)job->rows, m = (double)job->m, active = (double)job->active;
+    const double pairs = PAIRS_OF(size == sizeof(float)), padded = MIX_ROWS * ceil(rows / MIX_ROWS);
+    const double tall = (double)smaller(job->rows, ROWS), width = (double)smaller((ptrdiff_t)pairs, job->h);
+    const double project = (m + tall) * 2 * width, mix = (4 + 2 * MIX_ROWS + 2 * active) * pairs;
+    Space space = {.sums = (double)job->units * rows * m};
+    space.partial = (space.sums + active * rows + active + 1) * sizeof(double);
+    space.mix = (padded * active + 1) * (double)size;
+    space.scratch = WORDS_SCRATCH * sizeof(uint64_t) + (project > mix ? project : mix) * (double)size;
+    return space;
+}
+
+/* Bytes for a team of up to `threads`, each of which has its scratch from a multiple of ALIGNMENT on. */
+static double all_of(const Space *space, int threads) {
+    return space->partial + space->mix + threads * (space->scratch + ALIGNMENT);
 }
 
 /* Both products of a generation; -1 where there is no memory, and then nothing has been changed. */
 static int sample_all(Sample *job, const Kernels *kernels, size_t size, int threads) {
-    Space space;
-    if (set_space(&space, job, size)) return -1;
+    const Space space = space_of(job, size);
+    if (all_of(&space, MAX_THREADS) > (double)(PTRDIFF_MAX / 2)) return -1;
     Team team = {.work = {kernels->project, kernels->mix}, .between = kernels->fold, .phases = 2, .job = job,
-                 .units = job->units, .scratch = space.scratch};
-    job->partial = malloc(space.partial);
-    job->mix = calloc(space.mix, 1);
-    job->chain = job->partial ? job->partial + space.sums : NULL;
+                 .units = job->units, .scratch = (size_t)space.scratch};
+    job->partial = malloc((size_t)space.partial);
+    job->mix = calloc((size_t)space.mix, 1);
+    job->chain = job->partial ? job->partial + (size_t)space.sums : NULL;
     const int status = job->partial && job->mix ? run_team(threads, &team) : -1;
     free(job->partial);
     free(job->mix);
@@ -92,24 +93,22 @@ static int sample_all(Sample *job, const Kernels *kernels, size_t size, int thre
 /* lm_workspace(n, rows, m, itemsize, threads): bytes that lm_sample allocates for that many of each. */
 static PyObject *lm_workspace(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     static const char *const names[4] = {"n", "rows", "m", "itemsize"};
-    const uint64_t most = (uint64_t)1 << (sizeof(size_t) > 4 ? 47 : 30); /* of each: no sum overflows */
     uint64_t value[4];
     (void)self;
     if (expect("lm_workspace", count, 5)) return NULL;
     for (int i = 0; i < 4; i++) {
         if (whole(args[i], names[i], &value[i])) return NULL;
-        if (value[i] > most) return PyErr_Format(PyExc_ValueError, "%s is too large", names[i]);
+        if (value[i] > PTRDIFF_MAX / 4) return PyErr_Format(PyExc_ValueError, "%s is too large", names[i]);
     }
     if (value[3] != sizeof(float) && value[3] != sizeof(double))
         return PyErr_Format(PyExc_ValueError, "itemsize must be 4 or 8");
     Sample job = {.m = (ptrdiff_t)value[2], .active = (ptrdiff_t)value[2]};
-    Space space;
     set_shape(&job, (ptrdiff_t)value[1], (ptrdiff_t)value[0], value[3] == sizeof(float));
-    const double numbers = (double)value[0] * (double)value[1];
-    const int threads = thread_count(args[4], numbers < 1e15 ? (ptrdiff_t)numbers : (ptrdiff_t)1 << 30);
+    const double numbers = (double)job.n * (double)job.rows, plenty = (double)MAX_THREADS * WORTH_A_THREAD;
+    const int threads = thread_count(args[4], (ptrdiff_t)(numbers < plenty ? numbers : plenty));
     if (threads < 0) return NULL;
-    if (set_space(&space, &job, (size_t)value[3])) return PyErr_NoMemory();
-    return PyLong_FromSize_t(space.partial + space.mix + team_space((int)smaller(threads, job.units), space.scratch));
+    const Space space = space_of(&job, (size_t)value[3]);
+    return PyLong_FromDouble(all_of(&space, (int)smaller(threads, larger(1, job.units))));
 }
 
 /* Rates keep and gain for each of the vectors and a mean to renew them with. */
@@ -435,7 +434,7 @@ static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     }
     const char *in = words->buf;
     char *made = out->buf;
-    kernels_for(self, out)->pairs(in, in + words->strides[0], columns(out), made, made + out->strides[0]);
+    kernels_for(self, out)->pairs(in, in + stride(words, 0), columns(out), made, made + stride(out, 0));
     return finish(&views, 0);
 }
 

@@ -47,11 +47,19 @@ static char number_type(const Py_buffer *view) {
     return 0;
 }
 
+/* Bytes from one index to the next; an exporter of contiguous memory may leave them out, as ctypes does. */
+static Py_ssize_t stride(const Py_buffer *view, int axis) {
+    if (view->strides) return view->strides[axis];
+    Py_ssize_t bytes = view->itemsize;
+    while (++axis < view->ndim) bytes *= view->shape[axis];
+    return bytes;
+}
+
 /* Whether all numbers lie where the processor may read them as such. */
 static int is_aligned(const Py_buffer *view) {
     if ((uintptr_t)view->buf % (uintptr_t)view->itemsize) return 0;
     for (int axis = 0; axis < view->ndim; axis++)
-        if (view->shape[axis] > 1 && view->strides[axis] % view->itemsize) return 0;
+        if (view->shape[axis] > 1 && stride(view, axis) % view->itemsize) return 0;
     return 1;
 }
 

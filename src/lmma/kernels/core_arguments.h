@@ -15,7 +15,7 @@ static void release(Views *views) {
 
 static Py_ssize_t columns(const Py_buffer *view) { return view->shape[view->ndim - 1]; }
 
-static ptrdiff_t row_stride(const Py_buffer *view) { return view->strides[0] / view->itemsize; }
+static ptrdiff_t row_stride(const Py_buffer *view) { return stride(view, 0) / view->itemsize; }
 
 /* Of an array that `array` has let in: float32, and not float64? */
 static int is_single(const Py_buffer *view) { return view->itemsize == sizeof(float); }
@@ -38,7 +38,7 @@ static Py_buffer *array(Views *views, PyObject *object, const char *name, int nd
         PyErr_Format(PyExc_ValueError, "%s must have %d dimensions, got %d", name, ndim, view->ndim);
         return NULL;
     }
-    if ((columns(view) > 1 && view->strides[ndim - 1] != view->itemsize) || !is_aligned(view)) {
+    if ((columns(view) > 1 && stride(view, ndim - 1) != view->itemsize) || !is_aligned(view)) {
         PyErr_Format(PyExc_ValueError, "%s: the numbers of a row must lie side by side", name);
         return NULL;
     }

@@ -60,18 +60,13 @@ static void *helper(void *shared) {
 }
 #endif
 
-/* Bytes that `threads` threads need, each `scratch` of them from a multiple of ALIGNMENT on. */
-static size_t team_space(int threads, size_t scratch) {
-    return (size_t)threads * ((scratch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT) + ALIGNMENT;
-}
-
 /* Do all units of all phases with up to `threads` threads; return 0, or -1 where there is no memory: then
    nothing has been done. */
 static int run_team(int threads, Team *team) {
     threads = (int)(team->units < threads ? team->units : threads);
     if (threads < 1) threads = 1;
     team->scratch = (team->scratch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    char *memory = malloc(team_space(threads, team->scratch));
+    char *memory = malloc((size_t)threads * team->scratch + ALIGNMENT);
     if (!memory) return -1;
     team->memory = memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
     team->members = 1; /* the first place is the caller's */

@@ -326,6 +326,11 @@ def lm_sample(
     return projections
 
 
+def lm_workspace(n: int, rows: int, m: int, itemsize: int, *, threads: int = 0) -> int:
+    """Return about how many bytes :func:`lm_sample` allocates where ``z`` is kept, projections included."""
+    return 3 * 8 * rows * m + 2 * n * itemsize + 8 * 5 * CHUNK  # products, words of a row, spare arrays
+
+
 def _candidates(
     alpha: float, mixed: Array, vectors: Array, mean: Array, step: float | Array, z: Array, out: Array
 ) -> None:
