@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import os
 import sys
 
 import numpy as np
@@ -194,6 +195,7 @@ print(peak() - before, kernels.lm_workspace(n, rows, m, 8, threads=2))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks of memory are read as Linux tells them")
+@pytest.mark.skipif("LMMA_SANITIZED" in os.environ, reason="a sanitizer's memory comes on top")
 def test_a_sampling_takes_the_memory_it_says(core, run_python):
     took, said = map(int, run_python(NEEDS, LMMA_KERNELS="compiled").stdout.split())
     # pages, the allocator's own and what lay free before: 3 MB of 94
