@@ -10,7 +10,7 @@ SOURCES := pyproject.toml setup.py $(shell find src/lmma -name '*.c' -o -name '*
 # One BLAS thread for each test process: more would only get into one another's way.
 QUIET_BLAS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: run test lint bench docs figure clean help
+.PHONY: run test lint sanitize bench docs figure clean help
 
 run: $(VENV)/.installed-plot  ## minimise an ill-conditioned function of 100 variables and draw how it went
 	@mkdir -p out
@@ -24,6 +24,10 @@ lint: $(VENV)/.installed-test  ## run the checks that need not run the code
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+sanitize: $(VENV)/.installed-test  ## run the tests of the C code under sanitizers of memory, arithmetic and threads
+	$(QUIET_BLAS) $(BIN)/python tests/native.py sanitize -- -n 2
+	$(QUIET_BLAS) $(BIN)/python tests/native.py threads
 
 bench: $(VENV)/.installed-bench  ## measure a generation against its parts and against peers
 	$(BIN)/lmma bench cost --out out/bench

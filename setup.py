@@ -11,7 +11,7 @@ from glob import glob
 from setuptools import Extension, setup
 
 windows = sys.platform == "win32"
-flags = ["/O2", "/std:c11"] if windows else ["-O3", "-std=gnu11", "-fno-math-errno", "-pthread", "-Wno-psabi"]
+flags = ["/O2", "/std:c11"] if windows else ["-O3", "-std=gnu11", "-fno-math-errno", "-pthread"]
 
 
 def extension(name: str) -> Extension:
@@ -20,7 +20,7 @@ def extension(name: str) -> Extension:
     return Extension(
         name,
         sources=[source],
-        depends=glob(source.rpartition("/")[0] + "/*.h"),
+        depends=glob("src/lmma/*/*.h"),
         extra_compile_args=flags,
         extra_link_args=[] if windows else ["-pthread"],
         define_macros=[("Py_LIMITED_API", "0x030B0000")],

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import pytest
 
 from lmma.kernels import twin
@@ -37,3 +41,15 @@ def core(request):
     _core.instructions(request.param)
     yield compiled
     _core.instructions(before)
+
+
+@pytest.fixture
+def run_python():
+    """Return a function that runs code in a process of its own, with more environment variables."""
+
+    def run(code, **environment):
+        return subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
+        )
+
+    return run

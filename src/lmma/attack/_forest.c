@@ -21,23 +21,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define HAVE_AVX2 1
-#include <immintrin.h>
-#else
-#define HAVE_AVX2 0
-#endif
+#include "../kernels/common.h"
 
-#ifdef _WIN32
-#define HAVE_THREADS 0
-#define INLINE static __forceinline
-#define PREFETCH(p) ((void)0)
-#else
-#define HAVE_THREADS 1
-#include <pthread.h>
+#if HAVE_THREADS
 #include <sys/mman.h>
-#define INLINE static inline __attribute__((always_inline))
+#endif
+#if defined(__GNUC__)
 #define PREFETCH(p) __builtin_prefetch(p)
+#else
+#define PREFETCH(p) ((void)0)
 #endif
 
 #define LANES 32  /* rows a mask can hold */
@@ -88,17 +80,29 @@ typedef void (*walker)(const Forest *, const float *, uint8_t *, uint32_t, uint6
 #undef AVX2
 #undef NAME
 #if HAVE_AVX2
-#pragma GCC push_options
-#pragma GCC target("avx2,bmi,bmi2")
+BEGIN_TARGET("avx2,bmi,bmi2")
 #define AVX2 1
 #define NAME(x) avx2_##x
 #include "_forest_walk.h"
 #undef AVX2
 #undef NAME
-#pragma GCC pop_options
+END_TARGET
 #endif
 
-static int use_avx2 = 0; /* set once at import, from what the processor says */
+/* Of each module object: several may exist, one in each interpreter. */
+typedef struct {
+    int use_avx2;
+} State;
+
+static int has_avx2(void)
+{
+#if HAVE_AVX2
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+#else
+    return 0;
+#endif
+}
 
 /* ------------------------------------------------------------------------------------ all groups */
 
@@ -112,7 +116,7 @@ typedef struct {
     uint64_t n_rows, group, n_groups, per_run;
     uint64_t trees; /* how many trees take part */
     uint64_t next; /* first band nobody has taken yet */
-    int status;
+    int use_avx2, status;
 } Job;
 
 INLINE float number(const Job *job, uint64_t index)
@@ -204,7 +208,7 @@ static int evaluate_band(const Job *job, uint64_t g0, uint64_t g1, Work *work)
             if (pure && full) flush(f, votes, out, count[k]);
             const walker *table = portable_table[f->stride - 2][pure];
 #if HAVE_AVX2
-            if (use_avx2) table = avx2_table[f->stride - 2][pure];
+            if (job->use_avx2) table = avx2_table[f->stride - 2][pure];
 #endif
             table[width[k] / 8 - 1](f, work->columns + k * f->n_used * LANES, votes,
                                     (uint32_t)(((uint64_t)1 << count[k]) - 1), first, last, work);
@@ -218,6 +222,12 @@ static int evaluate_band(const Job *job, uint64_t g0, uint64_t g1, Work *work)
     return FINE;
 }
 
+/* Room for `count` items, or NULL, also where their bytes cannot be counted. */
+static void *room_for(uint64_t count, size_t item)
+{
+    return count > SIZE_MAX / item ? NULL : malloc(count ? (size_t)count * item : 1);
+}
+
 static void *run_job(void *argument)
 {
     Job *job = argument;
@@ -229,8 +239,8 @@ static void *run_job(void *argument)
     work.list_tree = malloc(slots * sizeof(uint32_t));
     work.next_tree = malloc(slots * sizeof(uint32_t));
     work.leaf = calloc(BLOCK * LANES, sizeof(uint32_t));
-    work.columns = malloc((size_t)BAND * (f->n_used ? f->n_used : 1) * LANES * sizeof(float));
-    work.votes = malloc((size_t)BAND * f->n_classes * LANES);
+    work.columns = room_for(f->n_used, BAND * LANES * sizeof(float));
+    work.votes = room_for(f->n_classes, BAND * LANES);
     int status = NO_MEMORY;
     if (work.list && work.next && work.list_tree && work.next_tree && work.leaf && work.columns &&
         work.votes) {
@@ -265,18 +275,17 @@ static void *run_job(void *argument)
 
 #define MAX_THREADS 256
 
-static void run_threads(Job *job, long threads)
+static void run_threads(Job *job, int threads)
 {
 #if HAVE_THREADS
     pthread_t ids[MAX_THREADS];
-    long started = 0;
+    int started = 0;
     const uint64_t bands = (job->n_groups + BAND - 1) / BAND;
-    if (threads > MAX_THREADS) threads = MAX_THREADS;
-    if ((uint64_t)threads > bands) threads = (long)bands;
+    if ((uint64_t)threads > bands) threads = (int)bands;
     for (; started < threads - 1; started++)
         if (pthread_create(&ids[started], NULL, run_job, job) != 0) break; /* fewer threads will do */
     run_job(job);
-    for (long i = 0; i < started; i++) pthread_join(ids[i], NULL);
+    for (int i = 0; i < started; i++) pthread_join(ids[i], NULL);
 #else
     (void)threads;
     run_job(job);
@@ -284,8 +293,6 @@ static void run_threads(Job *job, long threads)
 }
 
 /* --------------------------------------------------------------------------- construction, checks */
-
-static PyTypeObject *forest_type = NULL;
 
 static void forest_free(Forest *f)
 {
@@ -307,10 +314,10 @@ static void forest_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static Forest *forest_alloc(void)
+static Forest *forest_alloc(PyTypeObject *type)
 {
-    allocfunc alloc = (allocfunc)PyType_GetSlot(forest_type, Py_tp_alloc);
-    return (Forest *)alloc(forest_type, 0); /* zeroed */
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    return (Forest *)alloc(type, 0); /* zeroed */
 }
 
 static void *copied(const void *source, size_t bytes)
@@ -361,8 +368,11 @@ static const char *unsound(Forest *f)
             const uint64_t offset = f->stride == 2 ? word[1] & low : word[2];
             const uint64_t feature = f->stride == 2 ? word[1] >> f->bits : word[1];
             if (offset == 0) {
-                const uint64_t expected = depth ? pending[--depth] : end;
-                level = levels[depth];
+                uint64_t expected = end;
+                if (depth) {
+                    expected = pending[--depth];
+                    level = levels[depth];
+                }
                 if (word[0] >= payloads) fault = "a leaf names a class that does not exist";
                 if (expected != i + 1) fault = "children do not follow their parents";
             } else {
@@ -381,30 +391,33 @@ static const char *unsound(Forest *f)
     return fault;
 }
 
-static int get_buffer(PyObject *object, Py_buffer *view, const char *name, const char *formats, int flags)
+/* A contiguous buffer of one of the number types in `types`: returns which (see number_type), or -1. */
+static int get_buffer(PyObject *object, Py_buffer *view, const char *name, const char *types, int flags)
 {
     if (PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0) return -1;
-    const char *format = view->format ? view->format : "B";
-    if (*format == '=' || *format == '<' || *format == '@') format++;
-    if (strlen(format) != 1 || !strchr(formats, *format)) {
-        PyErr_Format(PyExc_TypeError, "%s: buffer of format %s, expected one of %s", name, view->format,
-                     formats);
-        PyBuffer_Release(view);
-        return -1;
+    const char type = number_type(view);
+    if (!type || !strchr(types, type)) {
+        PyErr_Format(PyExc_TypeError, "%s: number type %s of %zd bytes is not among %s", name,
+                     view->format ? view->format : "B", view->itemsize, types);
+    } else if (!is_aligned(view)) {
+        PyErr_Format(PyExc_ValueError, "%s: numbers must lie at multiples of their size", name);
+    } else {
+        return type;
     }
-    return *format;
+    PyBuffer_Release(view);
+    return -1;
 }
 
 static PyObject *forest_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"words", "stride", "bits", "roots", "used", "values", "n_features", "n_classes", NULL};
-    PyObject *words, *roots, *used, *values;
+    PyObject *words, *roots, *used, *values, *features, *classes;
     int stride, bits;
-    unsigned long long n_features, n_classes;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OiiOOOKK", names, &words, &stride, &bits, &roots, &used,
-                                     &values, &n_features, &n_classes))
+    uint64_t n_features, n_classes;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OiiOOOOO", names, &words, &stride, &bits, &roots, &used,
+                                     &values, &features, &classes))
         return NULL;
-    (void)type;
+    if (whole(features, "n_features", &n_features) || whole(classes, "n_classes", &n_classes)) return NULL;
     if ((stride != 2 && stride != 3) || bits < 1 || bits > 31 || n_classes < 1 || n_classes > 1u << 24 ||
         n_features < 1 || n_features > 1u << 30) {
         PyErr_SetString(PyExc_ValueError, "forest: stride, bits, n_features or n_classes out of range");
@@ -412,16 +425,15 @@ static PyObject *forest_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     }
     Py_buffer w, r, u, v;
     Forest *f = NULL;
-    if (get_buffer(words, &w, "words", "IL", 0) < 0) return NULL;
-    if (get_buffer(roots, &r, "roots", "LQ", 0) < 0) goto fail_w;
-    if (get_buffer(used, &u, "used", "IL", 0) < 0) goto fail_r;
+    if (get_buffer(words, &w, "words", "I", 0) < 0) return NULL;
+    if (get_buffer(roots, &r, "roots", "Q", 0) < 0) goto fail_w;
+    if (get_buffer(used, &u, "used", "I", 0) < 0) goto fail_r;
     if (get_buffer(values, &v, "values", "d", 0) < 0) goto fail_u;
-    if (w.itemsize != 4 || u.itemsize != 4 || r.itemsize != 8 || w.len % (4 * stride) || r.len < 16 ||
-        (uint64_t)v.len % (8 * n_classes) || (uint64_t)w.len / (4 * (uint64_t)stride) >= UINT32_MAX) {
+    if (w.len % (4 * stride) || r.len < 16 || (uint64_t)v.len % (8 * n_classes) || (uint64_t)w.len / (4 * (uint64_t)stride) >= UINT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "forest: arrays of the wrong size");
         goto done;
     }
-    f = forest_alloc();
+    f = forest_alloc(type);
     if (!f) goto done;
     f->stride = stride;
     f->bits = bits;
@@ -462,10 +474,14 @@ fail_w:
 static PyObject *forest_evaluate(PyObject *self, PyObject *args)
 {
     const Forest *f = (const Forest *)self;
-    PyObject *rows, *out;
-    unsigned long long group, trees;
-    long threads;
-    if (!PyArg_ParseTuple(args, "OOKlK", &rows, &out, &group, &threads, &trees)) return NULL;
+    const State *state = PyType_GetModuleState(Py_TYPE(self));
+    PyObject *rows, *out, *groups, *most, *limit;
+    uint64_t group, trees;
+    int threads;
+    if (!state || !PyArg_ParseTuple(args, "OOOOO", &rows, &out, &groups, &most, &limit)) return NULL;
+    if (whole(groups, "group", &group) || whole(limit, "trees", &trees) ||
+        !(threads = thread_limit(most, MAX_THREADS)))
+        return NULL;
     Py_buffer x, o;
     const int kind = get_buffer(rows, &x, "rows", "fdB", 0);
     if (kind < 0) return NULL;
@@ -474,10 +490,11 @@ static PyObject *forest_evaluate(PyObject *self, PyObject *args)
         return NULL;
     }
     if (x.ndim != 2 || (uint64_t)x.shape[1] != f->n_features || o.ndim != 2 || o.shape[0] != x.shape[0] ||
-        (uint64_t)o.shape[1] != f->n_classes || group < 1 || threads < 1) {
-        PyErr_SetString(PyExc_ValueError, "evaluate: shapes, group or threads do not fit the forest");
+        (uint64_t)o.shape[1] != f->n_classes || group < 1) {
+        PyErr_SetString(PyExc_ValueError, "evaluate: shapes or group do not fit the forest");
     } else {
-        Job job = {.f = f, .rows = x.buf, .kind = (char)kind, .out = o.buf, .n_rows = (uint64_t)x.shape[0]};
+        Job job = {.f = f, .rows = x.buf, .kind = (char)kind, .out = o.buf, .n_rows = (uint64_t)x.shape[0],
+                   .use_avx2 = state->use_avx2};
         job.trees = trees < f->n_trees ? trees : f->n_trees;
         job.group = group < job.n_rows ? group : (job.n_rows ? job.n_rows : 1);
         job.per_run = (job.group + LANES - 1) / LANES;
@@ -623,7 +640,7 @@ static PyObject *forest_prune(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "prune: low and high must hold one number for each feature");
         goto done;
     }
-    g = forest_alloc();
+    g = forest_alloc(Py_TYPE(self));
     if (!g) goto done;
     g->stride = f->stride;
     g->bits = f->bits;
@@ -680,34 +697,31 @@ static PyType_Spec forest_spec = {"lmma.attack._forest.Forest", sizeof(Forest), 
 
 static PyObject *simd(PyObject *module, PyObject *args)
 {
+    State *state = PyModule_GetState(module);
     int wanted = -1;
-    (void)module;
     if (!PyArg_ParseTuple(args, "|i", &wanted)) return NULL;
-#if HAVE_AVX2
-    if (wanted >= 0) use_avx2 = wanted && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
-#endif
-    return PyBool_FromLong(use_avx2);
+    if (wanted >= 0) state->use_avx2 = wanted && has_avx2();
+    return PyBool_FromLong(state->use_avx2);
 }
 
 static PyMethodDef module_methods[] = {
     {"simd", simd, METH_VARARGS, "simd([wanted]): switch AVX2 on or off where it exists; return whether it is on."},
     {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_forest", "Exact, fast decision forests.", -1,
-                                        module_methods, NULL, NULL, NULL, NULL};
-
-PyMODINIT_FUNC PyInit__forest(void)
+static int prepare(PyObject *module)
 {
-    PyObject *module = PyModule_Create(&definition);
-    if (!module) return NULL;
-#if HAVE_AVX2
-    __builtin_cpu_init();
-    use_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
-#endif
-    forest_type = (PyTypeObject *)PyType_FromSpec(&forest_spec);
-    if (!forest_type || PyModule_AddObjectRef(module, "Forest", (PyObject *)forest_type) < 0) {
-        Py_DECREF(module);
-        return NULL;
-    }
-    return module;
+    State *state = PyModule_GetState(module);
+    state->use_avx2 = has_avx2();
+    PyObject *type = PyType_FromModuleAndSpec(module, &forest_spec, NULL);
+    const int status = type ? PyModule_AddObjectRef(module, "Forest", type) : -1;
+    Py_XDECREF(type);
+    return status;
 }
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_forest", "Exact, fast decision forests.", sizeof(State), module_methods, slots, NULL,
+    NULL,                  NULL};
+
+PyMODINIT_FUNC PyInit__forest(void) { return PyModuleDef_Init(&definition); }

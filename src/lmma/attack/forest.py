@@ -27,11 +27,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmma.attack import forest_numpy
+from lmma.kernels import presence
 
+_missing = ""  # why the extension is not there
 try:
-    from lmma.attack import _forest as _compiled  # type: ignore[attr-defined,unused-ignore]
-except ImportError:  # no compiler at installation: the twin below gives the same numbers
+    import lmma.attack._forest as _compiled  # type: ignore[import-not-found,unused-ignore]
+except ImportError as error:  # no compiler at installation: the twin gives the same numbers
     _compiled = None
+    _missing = presence.reason(error)
 
 __all__ = ["CompiledForest", "FlatForest", "OutsideBox", "compile_forest"]
 
@@ -119,9 +122,11 @@ class CompiledForest:
             raise ValueError(f"engine={engine!r}: choose 'auto', 'compiled' or 'numpy'")
         if engine == "compiled" and _compiled is None:
             raise ValueError(
-                "engine='compiled': the extension lmma.attack._forest is not built here;"
-                " install lmma with a C compiler at hand, or choose engine='numpy'"
+                f"engine='compiled': the extension lmma.attack._forest is missing ({_missing});"
+                f" {presence.REMEDY}, or choose engine='numpy'"
             )
+        if engine == "auto" and _compiled is None:
+            presence.say_once("the compiled walk through forests", _missing)
         maker = forest_numpy.Forest if engine == "numpy" or _compiled is None else _compiled.Forest
         self.flat = flat
         self._choice = engine
@@ -175,7 +180,7 @@ class CompiledForest:
             )
         if X.dtype not in (np.float64, np.float32, np.uint8):
             X = X.astype(np.float64)
-        X = np.ascontiguousarray(X)
+        X = np.require(X, requirements=["C", "ALIGNED"])
         if group is not None and group < 1:
             raise ValueError(f"group={group}: the length of a run of rows must be at least 1")
         if threads < 1:

@@ -55,7 +55,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    parser.add_argument("--version", action="store_true", help="show version and kernels and exit")
     commands = parser.add_subparsers(title="commands", dest="name", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _main(words)
     except UsageError as error:
-        print(f"lmma: {error}", file=sys.stderr)
+        _complain(str(error))
         return USAGE
     except KeyboardInterrupt:
         print("\nlmma: interrupted", file=sys.stderr)
@@ -94,17 +94,27 @@ def _main(words: list[str]) -> int:
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
     if args.version:
-        from lmma import __version__
+        from lmma import __version__, kernels
 
-        print(f"lmma {__version__}")
+        print(f"lmma {__version__} (kernels: {kernels.in_use()})")
         return OK
     if args.name is None:
         parser.print_help()
         return OK
     args.words = words
-    status = import_module(f"lmma.cli.{args.name}").run(args)
+    from lmma.kernels import presence
+
+    presence.tell = _complain
+    try:
+        status = import_module(f"lmma.cli.{args.name}").run(args)
+    finally:
+        presence.tell = presence.warn
     sys.stdout.flush()
     return int(status)
+
+
+def _complain(text: str) -> None:
+    print(f"lmma: {text}", file=sys.stderr)
 
 
 def _with_negative_numbers(words: list[str]) -> list[str]:

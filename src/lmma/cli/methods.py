@@ -50,9 +50,8 @@ def run(args: argparse.Namespace) -> int:
         from lmma import kernels
 
         free = available_memory()
-        backend = getattr(kernels, "backend", None)
         print()
-        print(f"kernels      {backend() if callable(backend) else 'NumPy'}")
+        print(f"kernels      {kernels.in_use()}")
         print(f"free memory  {'unknown' if free is None else readable(free)}")
     return 0
 

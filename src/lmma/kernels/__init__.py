@@ -2,13 +2,17 @@
 
 The same few functions exist twice: in plain NumPy (``twin.py``, always available) and compiled
 (``compiled.py``). The compiled ones are used where they were built; the environment variable
-``LMMA_KERNELS`` (``numpy`` or ``compiled``) overrides that.
+``LMMA_KERNELS`` (``numpy`` or ``compiled``) overrides that. Where they are missing and nobody asked for
+NumPy, the first candidates drawn come with a RuntimeWarning (``presence.py``).
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
+from lmma.kernels import presence
 from lmma.kernels.twin import Key, Update, fold
 
 __all__ = [
@@ -17,10 +21,13 @@ __all__ = [
     "backend",
     "default_threads",
     "fold",
+    "in_use",
     "lm_direction",
     "lm_gram",
     "lm_sample",
     "lm_update",
+    "lm_workspace",
+    "missing",
     "name",
     "normals",
     "recombine",
@@ -28,11 +35,13 @@ __all__ = [
     "squares",
 ]
 
-_choice = os.environ.get("LMMA_KERNELS", "")
-if _choice not in ("", "numpy", "compiled"):
-    raise ValueError(f"LMMA_KERNELS={_choice!r} must be 'numpy', 'compiled' or unset")
+PART = "the compiled core"
+P = ParamSpec("P")
+R = TypeVar("R")
+
+missing: str | None = None  # why the compiled core is not there, where it was tried
 try:
-    if _choice == "numpy":
+    if presence.CHOICE == "numpy":
         raise ImportError("the NumPy twin is asked for")
     from lmma.kernels.compiled import (
         backend,
@@ -41,14 +50,20 @@ try:
         lm_gram,
         lm_sample,
         lm_update,
+        lm_workspace,
         normals,
         recombine,
         rescale,
         squares,
     )
-except ImportError:
-    if _choice == "compiled":
-        raise
+except ImportError as error:
+    if presence.CHOICE != "numpy":
+        missing = presence.reason(error)
+    if presence.CHOICE == "compiled":
+        raise ImportError(
+            f"LMMA_KERNELS=compiled, but {PART} is missing ({missing}): {presence.REMEDY},"
+            " or unset LMMA_KERNELS"
+        ) from error
     from lmma.kernels.twin import (
         backend,
         default_threads,
@@ -56,6 +71,7 @@ except ImportError:
         lm_gram,
         lm_sample,
         lm_update,
+        lm_workspace,
         normals,
         recombine,
         rescale,
@@ -66,3 +82,31 @@ except ImportError:
 def name() -> str:
     """Return which kernels are in use, without the number of threads: others may differ in the last bit."""
     return backend().partition(",")[0]
+
+
+def in_use() -> str:
+    """Return which kernels are in use, in a few words, and why not the compiled ones."""
+    if missing is not None:
+        return f"NumPy; {PART} is missing: {missing}"
+    if presence.CHOICE == "numpy":
+        return "NumPy, as LMMA_KERNELS asks"
+    from lmma.kernels import _core
+
+    instructions, threads = _core.instructions(), default_threads()
+    name = "AVX2" if instructions == "avx2" else instructions
+    return f"compiled {name}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _announced(kernel: Callable[P, R]) -> Callable[P, R]:
+    """Return ``kernel``, whose first call says that the core is missing."""
+
+    @wraps(kernel)
+    def first(*args: P.args, **kwargs: P.kwargs) -> R:
+        presence.say_once(PART, str(missing))
+        return kernel(*args, **kwargs)
+
+    return first
+
+
+if missing is not None:  # every strategy draws its candidates through one of these
+    normals, lm_sample = _announced(normals), _announced(lm_sample)

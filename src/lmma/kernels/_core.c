@@ -15,8 +15,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common.h"
 #include "core_kernels.h"
 #include "core_arguments.h"
+
+/* Of each module object: several may exist, one in each interpreter. */
+typedef struct {
+    const Instructions *chosen;
+} State;
+
+static const Kernels *kernels_for(PyObject *module, const Py_buffer *numbers) {
+    const State *state = PyModule_GetState(module);
+    return state->chosen->kernels[is_single(numbers)];
+}
 
 /* normals(key0, key1, generation, first, out, threads) */
 static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count) {
@@ -24,7 +35,6 @@ static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count
     Sample job = {.units = 0};
     Py_buffer *out;
     int threads, status;
-    (void)self;
     if (expect("normals", count, 6)) return NULL;
     if (!(out = array(&views, args[4], "out", 2, "df", 1)) || set_stream(&job, args, out) ||
         (threads = thread_count(args[5], job.rows * job.n)) < 0) {
@@ -34,7 +44,7 @@ static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count
     job.z = out->buf;
     job.z_stride = row_stride(out);
     const size_t row = 2 * PAIRS_OF(is_single(out)) * (size_t)out->itemsize;
-    Team team = {.work = {chosen->kernels[is_single(out)]->normals}, .phases = 1, .job = &job,
+    Team team = {.work = {kernels_for(self, out)->normals}, .phases = 1, .job = &job,
                  .units = job.units, .scratch = WORDS_SCRATCH * sizeof(uint64_t) + row};
     Py_BEGIN_ALLOW_THREADS
     status = run_team(threads, &team);
@@ -42,23 +52,63 @@ static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count
     return finish(&views, status);
 }
 
+/* What sampling allocates. In float64, which counts exactly whatever there is memory for, and cannot wrap. */
+typedef struct {
+    double sums;                  /* numbers, of all units */
+    double partial, mix, scratch; /* bytes; scratch: of each thread */
+} Space;
+
+static Space space_of(const Sample *job, size_t size) {
+    const double rows = (double)job->rows, m = (double)job->m, active = (double)job->active;
+    const double pairs = PAIRS_OF(size == sizeof(float)), padded = MIX_ROWS * ceil(rows / MIX_ROWS);
+    const double tall = (double)smaller(job->rows, ROWS), width = (double)smaller((ptrdiff_t)pairs, job->h);
+    const double project = (m + tall) * 2 * width, mix = (4 + 2 * MIX_ROWS + 2 * active) * pairs;
+    Space space = {.sums = (double)job->units * rows * m};
+    space.partial = (space.sums + active * rows + active + 1) * sizeof(double);
+    space.mix = (padded * active + 1) * (double)size;
+    space.scratch = WORDS_SCRATCH * sizeof(uint64_t) + (project > mix ? project : mix) * (double)size;
+    return space;
+}
+
+/* Bytes for a team of up to `threads`, each of which has its scratch from a multiple of ALIGNMENT on. */
+static double all_of(const Space *space, int threads) {
+    return space->partial + space->mix + threads * (space->scratch + ALIGNMENT);
+}
+
 /* Both products of a generation; -1 where there is no memory, and then nothing has been changed. */
 static int sample_all(Sample *job, const Kernels *kernels, size_t size, int threads) {
-    const size_t rows = (size_t)job->rows, m = (size_t)job->m, active = (size_t)job->active;
-    const size_t pairs = PAIRS_OF(size == sizeof(float));
-    const size_t tall = (size_t)smaller(job->rows, ROWS), width = (size_t)smaller((ptrdiff_t)pairs, job->h);
-    const size_t padded = (rows + MIX_ROWS - 1) / MIX_ROWS * MIX_ROWS, sums = (size_t)job->units * rows * m;
-    const size_t project = (m + tall) * 2 * width, mix = (4 + 2 * MIX_ROWS + 2 * active) * pairs;
+    const Space space = space_of(job, size);
+    if (all_of(&space, MAX_THREADS) > (double)(PTRDIFF_MAX / 2)) return -1;
     Team team = {.work = {kernels->project, kernels->mix}, .between = kernels->fold, .phases = 2, .job = job,
-                 .units = job->units,
-                 .scratch = WORDS_SCRATCH * sizeof(uint64_t) + (project > mix ? project : mix) * size};
-    job->partial = malloc((sums + active * rows + active + 1) * sizeof(double));
-    job->mix = calloc(padded * active + 1, size);
-    job->chain = job->partial + sums;
+                 .units = job->units, .scratch = (size_t)space.scratch};
+    job->partial = malloc((size_t)space.partial);
+    job->mix = calloc((size_t)space.mix, 1);
+    job->chain = job->partial ? job->partial + (size_t)space.sums : NULL;
     const int status = job->partial && job->mix ? run_team(threads, &team) : -1;
     free(job->partial);
     free(job->mix);
     return status;
+}
+
+/* lm_workspace(n, rows, m, itemsize, threads): bytes that lm_sample allocates for that many of each. */
+static PyObject *lm_workspace(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    static const char *const names[4] = {"n", "rows", "m", "itemsize"};
+    uint64_t value[4];
+    (void)self;
+    if (expect("lm_workspace", count, 5)) return NULL;
+    for (int i = 0; i < 4; i++) {
+        if (whole(args[i], names[i], &value[i])) return NULL;
+        if (value[i] > PTRDIFF_MAX / 4) return PyErr_Format(PyExc_ValueError, "%s is too large", names[i]);
+    }
+    if (value[3] != sizeof(float) && value[3] != sizeof(double))
+        return PyErr_Format(PyExc_ValueError, "itemsize must be 4 or 8");
+    Sample job = {.m = (ptrdiff_t)value[2], .active = (ptrdiff_t)value[2]};
+    set_shape(&job, (ptrdiff_t)value[1], (ptrdiff_t)value[0], value[3] == sizeof(float));
+    const double numbers = (double)job.n * (double)job.rows, plenty = (double)MAX_THREADS * WORTH_A_THREAD;
+    const int threads = thread_count(args[4], (ptrdiff_t)(numbers < plenty ? numbers : plenty));
+    if (threads < 0) return NULL;
+    const Space space = space_of(&job, (size_t)value[3]);
+    return PyLong_FromDouble(all_of(&space, (int)smaller(threads, larger(1, job.units))));
 }
 
 /* Rates keep and gain for each of the vectors and a mean to renew them with. */
@@ -86,12 +136,11 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
     Py_buffer *out, *vectors, *gram, *c_d, *mean, *projections, *other;
     int threads, status;
     uint64_t active;
-    (void)self;
     if (expect("lm_sample", count, 17)) return NULL;
     const int updated = args[13] != Py_None;
     if (!(out = array(&views, args[11], "out", 2, "df", 1)) || set_stream(&job, args, out) ||
         !(vectors = array_like(&views, args[4], "vectors", 2, out, updated)) ||
-        !has_shape(vectors, "vectors", vectors->shape[0], job.n) || word(args[5], &active) ||
+        !has_shape(vectors, "vectors", vectors->shape[0], job.n) || whole(args[5], "active", &active) ||
         !(gram = array(&views, args[6], "gram", 2, "d", 0)) ||
         !(c_d = array(&views, args[7], "c_d", 1, "d", 0)) ||
         !(mean = array_like(&views, args[8], "mean", 1, out, 0)) || !has_shape(mean, "mean", 1, job.n) ||
@@ -111,7 +160,7 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
         goto fail;
     }
     if (PyFloat_Check(args[9]) || PyLong_Check(args[9])) {
-        job.step = PyFloat_AsDouble(args[9]);
+        if (real(args[9], "step", &job.step)) goto fail;
     } else {
         if (!(other = array_like(&views, args[9], "step", 1, out, 0)) ||
             !has_shape(other, "step", 1, job.n))
@@ -136,8 +185,9 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
     job.gram_stride = row_stride(gram);
     job.c_d = c_d->buf;
     job.projections = projections->buf;
+    const Kernels *kernels = kernels_for(self, out);
     Py_BEGIN_ALLOW_THREADS
-    status = sample_all(&job, chosen->kernels[is_single(out)], (size_t)out->itemsize, threads);
+    status = sample_all(&job, kernels, (size_t)out->itemsize, threads);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
 fail:
@@ -155,11 +205,18 @@ static int run_units(Work work, void *job, ptrdiff_t n, ptrdiff_t width, int thr
     return run_team(threads, &team);
 }
 
-/* The indices `order`, each of which must be one of `rows` rows. */
+/* The indices `order`, each of which must be one of `rows` rows. They are copied, and the copy is what is
+   checked and used: Python code, in another thread or in the conversion of a later argument, may alter the
+   array meanwhile. */
 static const ptrdiff_t *indices_of(Views *views, PyObject *object, Py_ssize_t count, const Py_buffer *rows) {
-    Py_buffer *order = array(views, object, "order", 1, "q", 0);
+    Py_buffer *order = array(views, object, "order", 1, sizeof(ptrdiff_t) == 8 ? "q" : "i", 0);
     if (!order || !has_shape(order, "order", 1, count)) return NULL;
-    const ptrdiff_t *indices = order->buf;
+    ptrdiff_t *indices = views->indices = malloc(((size_t)count + 1) * sizeof(ptrdiff_t));
+    if (!indices) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    memcpy(indices, order->buf, (size_t)count * sizeof(ptrdiff_t));
     for (Py_ssize_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= rows->shape[0]) {
             PyErr_Format(PyExc_IndexError, "order[%zd]=%zd is not one of %zd rows", i, indices[i],
@@ -169,7 +226,8 @@ static const ptrdiff_t *indices_of(Views *views, PyObject *object, Py_ssize_t co
     return indices;
 }
 
-static PyObject *weighted_sum(const char *name, PyObject *const *args, Py_ssize_t count, int squared) {
+static PyObject *weighted_sum(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t count,
+                              int squared) {
     Views views = {.count = 0};
     Py_buffer *weights, *rows, *out;
     const ptrdiff_t *order;
@@ -184,7 +242,7 @@ static PyObject *weighted_sum(const char *name, PyObject *const *args, Py_ssize_
         release(&views);
         return NULL;
     }
-    const Kernels *kernels = chosen->kernels[is_single(rows)];
+    const Kernels *kernels = kernels_for(self, rows);
     Recombine job = {.n = columns(rows), .stride = row_stride(rows), .count = columns(weights),
                      .width = unit_width(columns(rows)), .weights = weights->buf, .order = order,
                      .rows = rows->buf, .out = out->buf};
@@ -196,14 +254,12 @@ static PyObject *weighted_sum(const char *name, PyObject *const *args, Py_ssize_
 
 /* recombine(weights, order, rows, out, threads) */
 static PyObject *recombine(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    (void)self;
-    return weighted_sum("recombine", args, count, 0);
+    return weighted_sum(self, "recombine", args, count, 0);
 }
 
 /* squares(weights, order, rows, out, threads) */
 static PyObject *squares(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    (void)self;
-    return weighted_sum("squares", args, count, 1);
+    return weighted_sum(self, "squares", args, count, 1);
 }
 
 /* rescale(scales, rate, weights, order, rows, path, share, threads) */
@@ -211,11 +267,10 @@ static PyObject *rescale(PyObject *self, PyObject *const *args, Py_ssize_t count
     Views views = {.count = 0};
     Py_buffer *weights, *rows, *path, *scales;
     const ptrdiff_t *order;
+    double rate, share;
     int threads, status;
-    (void)self;
     if (expect("rescale", count, 8)) return NULL;
-    const double rate = PyFloat_AsDouble(args[1]), share = PyFloat_AsDouble(args[6]);
-    if (PyErr_Occurred()) return NULL;
+    if (real(args[1], "rate", &rate) || real(args[6], "share", &share)) return NULL;
     if (!(rows = array(&views, args[4], "rows", 2, "df", 0)) ||
         !(weights = array(&views, args[2], "weights", 1, "d", 0)) ||
         !(order = indices_of(&views, args[3], columns(weights), rows)) ||
@@ -230,8 +285,9 @@ static PyObject *rescale(PyObject *self, PyObject *const *args, Py_ssize_t count
     Recombine job = {.n = columns(rows), .stride = row_stride(rows), .count = columns(weights),
                      .width = unit_width(columns(rows)), .weights = weights->buf, .order = order,
                      .rows = rows->buf, .base = path->buf, .share = share, .rate = rate, .out = scales->buf};
+    const Work work = kernels_for(self, rows)->rescale;
     Py_BEGIN_ALLOW_THREADS
-    status = run_units(chosen->kernels[is_single(rows)]->rescale, &job, job.n, job.width, threads);
+    status = run_units(work, &job, job.n, job.width, threads);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
 }
@@ -242,7 +298,6 @@ static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t cou
     Update job;
     Py_buffer *vectors;
     int threads, status;
-    (void)self;
     if (expect("lm_update", count, 5)) return NULL;
     if (!(vectors = array(&views, args[0], "vectors", 2, "df", 1)) ||
         set_update(&views, args + 1, vectors, &job.keep, &job.gain, &job.z_mean) ||
@@ -255,8 +310,9 @@ static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t cou
     job.stride = row_stride(vectors);
     job.width = unit_width(job.n);
     job.vectors = vectors->buf;
+    const Work work = kernels_for(self, vectors)->update;
     Py_BEGIN_ALLOW_THREADS
-    status = run_units(chosen->kernels[is_single(vectors)]->update, &job, job.n, job.width, threads);
+    status = run_units(work, &job, job.n, job.width, threads);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
 }
@@ -286,13 +342,12 @@ static PyObject *lm_direction(PyObject *self, PyObject *const *args, Py_ssize_t 
     const ptrdiff_t *order;
     uint64_t active;
     int threads, status = -1;
-    (void)self;
     if (expect("lm_direction", count, 11)) return NULL;
     if (!(vectors = array(&views, args[6], "vectors", 2, "df", 0)) ||
         !(projections = array(&views, args[2], "projections", 2, "d", 0)) ||
         !has_shape(projections, "projections", projections->shape[0], vectors->shape[0]) ||
         !(weights = array(&views, args[0], "weights", 1, "d", 0)) ||
-        !(order = indices_of(&views, args[1], columns(weights), projections)) || word(args[3], &active) ||
+        !(order = indices_of(&views, args[1], columns(weights), projections)) || whole(args[3], "active", &active) ||
         !(gram = array(&views, args[4], "gram", 2, "d", 0)) ||
         !(c_d = array(&views, args[5], "c_d", 1, "d", 0)) ||
         !(z_mean = array_like(&views, args[7], "z_mean", 1, vectors, 0)) ||
@@ -321,9 +376,10 @@ static PyObject *lm_direction(PyObject *self, PyObject *const *args, Py_ssize_t 
         Recombine job = {.n = columns(vectors), .stride = row_stride(vectors), .count = (ptrdiff_t)active,
                          .width = unit_width(columns(vectors)), .weights = mixed, .order = rows,
                          .rows = vectors->buf, .base = z_mean->buf, .out = out->buf};
+        const Work work = kernels_for(self, vectors)->recombine;
         Py_BEGIN_ALLOW_THREADS
         job.share = mix_one(job.count, gram->buf, row_stride(gram), c_d->buf, products, mixed);
-        status = run_units(chosen->kernels[is_single(vectors)]->recombine, &job, job.n, job.width, threads);
+        status = run_units(work, &job, job.n, job.width, threads);
         Py_END_ALLOW_THREADS
         free(mixed);
     }
@@ -340,8 +396,8 @@ static PyObject *lm_gram(PyObject *self, PyObject *const *args, Py_ssize_t count
     Py_buffer *gram, *keep, *gain, *u;
     (void)self;
     if (expect("lm_gram", count, 5)) return NULL;
-    const double length2 = PyFloat_AsDouble(args[4]);
-    if (PyErr_Occurred()) return NULL;
+    double length2;
+    if (real(args[4], "length2", &length2)) return NULL;
     if (!(gram = array(&views, args[0], "gram", 2, "d", 1)) ||
         !has_shape(gram, "gram", columns(gram), columns(gram)) ||
         !(keep = array(&views, args[1], "keep", 1, "d", 0)) || !has_shape(keep, "keep", 1, columns(gram)) ||
@@ -364,10 +420,9 @@ static PyObject *lm_gram(PyObject *self, PyObject *const *args, Py_ssize_t count
 static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
     Py_buffer *words, *out;
-    (void)self;
     if (expect("pairs", count, 2)) return NULL;
     if (!(out = array(&views, args[1], "out", 2, "df", 1)) ||
-        !(words = array(&views, args[0], "words", 2, is_single(out) ? "I" : "L", 0)) ||
+        !(words = array(&views, args[0], "words", 2, is_single(out) ? "I" : "Q", 0)) ||
         !has_shape(words, "words", 2, columns(out)) || !has_shape(out, "out", 2, columns(out))) {
         release(&views);
         return NULL;
@@ -379,14 +434,13 @@ static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     }
     const char *in = words->buf;
     char *made = out->buf;
-    chosen->kernels[is_single(out)]->pairs(in, in + words->strides[0], columns(out), made,
-                                           made + out->strides[0]);
+    kernels_for(self, out)->pairs(in, in + stride(words, 0), columns(out), made, made + stride(out, 0));
     return finish(&views, 0);
 }
 
 /* instructions([name]): the set in use, after switching to the named one if given and present. */
 static PyObject *instructions(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    (void)self;
+    State *state = PyModule_GetState(self);
     if (count > 1 && expect("instructions", count, 1)) return NULL;
     if (count) {
         const char *name = PyUnicode_AsUTF8AndSize(args[0], NULL);
@@ -396,14 +450,15 @@ static PyObject *instructions(PyObject *self, PyObject *const *args, Py_ssize_t 
             PyErr_SetString(PyExc_ValueError, "no such instruction set on this machine");
             return NULL;
         }
-        chosen = wanted;
+        state->chosen = wanted;
     }
-    return PyUnicode_FromString(chosen->name);
+    return PyUnicode_FromString(state->chosen->name);
 }
 
 static PyMethodDef methods[] = {
     {"normals", (PyCFunction)(void (*)(void))normals, METH_FASTCALL, NULL},
     {"lm_sample", (PyCFunction)(void (*)(void))lm_sample, METH_FASTCALL, NULL},
+    {"lm_workspace", (PyCFunction)(void (*)(void))lm_workspace, METH_FASTCALL, NULL},
     {"recombine", (PyCFunction)(void (*)(void))recombine, METH_FASTCALL, NULL},
     {"lm_update", (PyCFunction)(void (*)(void))lm_update, METH_FASTCALL, NULL},
     {"squares", (PyCFunction)(void (*)(void))squares, METH_FASTCALL, NULL},
@@ -416,15 +471,16 @@ static PyMethodDef methods[] = {
 };
 
 static int prepare(PyObject *module) {
-    (void)module;
-    chosen = present("avx2") ? present("avx2") : &portable;
+    State *state = PyModule_GetState(module);
+    state->chosen = present("avx2") ? present("avx2") : &portable;
     return 0;
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_core", "The compiled core of lmma.kernels.", 0, methods, slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_core", "The compiled core of lmma.kernels.", sizeof(State), methods, slots, NULL,
+    NULL,                  NULL,
 };
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }

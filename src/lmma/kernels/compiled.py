@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 
-from lmma.kernels import _core
+import lmma.kernels._core as _core  # not "from": what is missing shall be a ModuleNotFoundError
 from lmma.kernels.twin import Array, Indices, Key, Update
 
 
@@ -113,6 +113,11 @@ def lm_sample(
         threads or THREADS,
     )
     return projections
+
+
+def lm_workspace(n: int, rows: int, m: int, itemsize: int, *, threads: int = 0) -> int:
+    """Return how many bytes :func:`lm_sample` allocates: its work space and the projections it returns."""
+    return _core.lm_workspace(n, rows, m, itemsize, threads or THREADS) + 8 * rows * m
 
 
 def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, threads: int = 0) -> None:

@@ -4,27 +4,17 @@
 #error "the order of 32-bit words within 64-bit words would differ from NumPy's: use the NumPy twin"
 #endif
 
-#if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
-#define NOINLINE __attribute__((noinline))
-#else
-#define INLINE static __inline
-#define NOINLINE
-#endif
-
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
-#define BEGIN_AVX2 \
-    _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,bmi2\"))), apply_to = function)")
-#define END_TARGET _Pragma("clang attribute pop")
+#pragma clang diagnostic ignored "-Wpsabi" /* vectors never cross a call that is not inlined */
 #elif defined(__GNUC__)
 #define UNROLL _Pragma("GCC unroll 16")
-#define BEGIN_AVX2 _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,bmi2\")")
-#define END_TARGET _Pragma("GCC pop_options")
-#pragma GCC diagnostic ignored "-Wpsabi" /* vectors never cross a call that is not inlined */
+#pragma GCC diagnostic ignored "-Wpsabi"
 #else
 #define UNROLL
 #endif
+
+#define BEGIN_AVX2 BEGIN_TARGET("avx2,fma,bmi2")
 
 #if defined(__GNUC__)
 #define PREFETCH(p, write) __builtin_prefetch(p, write, 2) /* to the second-level cache */
@@ -36,13 +26,6 @@
 #define HAVE_VECTORS 1
 #else
 #define HAVE_VECTORS 0
-#endif
-
-#if HAVE_VECTORS && defined(__x86_64__)
-#define HAVE_AVX2 1
-#include <immintrin.h>
-#else
-#define HAVE_AVX2 0
 #endif
 
 #include "core_philox.h"
@@ -149,7 +132,6 @@ static const Instructions portable = {"portable", {&kernels_f64, &kernels_f32}};
 #if HAVE_AVX2
 static const Instructions avx2 = {"avx2", {&kernels_f64_avx2, &kernels_f32_avx2}};
 #endif
-static const Instructions *chosen = &portable;
 
 /* The named instruction set, or NULL where this machine lacks it. */
 static const Instructions *present(const char *name) {

@@ -4,11 +4,7 @@
    not depend on how many threads there are or on which of them takes which unit. Threads live for one
    call: nothing is left behind that a fork could break. */
 
-#if defined(_WIN32)
-#define HAVE_THREADS 0
-#else
-#define HAVE_THREADS 1
-#include <pthread.h>
+#if HAVE_THREADS
 #include <sched.h>
 #endif
 

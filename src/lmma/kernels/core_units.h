@@ -62,12 +62,12 @@ static void NAME(project_unit)(const void *shared, ptrdiff_t unit, char *scratch
             for (ptrdiff_t i = 0; i < rows; i++) {
                 const uint64_t candidate = job->first + (uint64_t)(top + i);
                 REAL *numbers = z + i * width;
-                REAL *out = (REAL *)job->z + (top + i) * job->z_stride + start;
+                REAL *out = job->z ? (REAL *)job->z + (top + i) * job->z_stride + start : NULL;
                 const int more = top + i < job->m && start + 2 * PAIRS <= job->h;
                 const REAL *ahead = more ? vectors + (top + i) * job->v_stride + PAIRS : NULL;
                 NAME(draw)(&job->stream, candidate, job->h, start, count, words, numbers, numbers + count,
-                           job->z && whole ? out : NULL, ahead);
-                if (job->z && !whole) {
+                           whole ? out : NULL, ahead);
+                if (out && !whole) {
                     memcpy(out, numbers, (size_t)low * sizeof(REAL));
                     memcpy(out + job->h, numbers + count, (size_t)high * sizeof(REAL));
                 }

@@ -36,7 +36,8 @@ CHUNK = 12288  # words handled at a time: many for the calls it takes, few for t
 PIECE = 4096  # 64-bit words drawn at a time for short rows, in an array that stays in the cache
 LARGEST = 8192  # and for one row: larger arrays come from the system and go back to it each time
 
-# sqrt(2) sin(pi/2 x) / x in powers of x^2, least largest error for x^2 <= 1/4: 3e-18 and 3e-9.
+# sqrt(2) sin(pi/2 x) / x in powers of x^2, least largest relative error for x^2 <= 1/4: 3e-9 in float32; in
+# float64 3e-18, of which rounding the numbers leaves 5e-17. From benchmarks/normal_coefficients.py.
 _SINE64 = (
     2.221441469079183, -0.9135311874994271, 0.11270239285827924, -0.006621000189570047,
     0.00022689805070485287, -5.089247973794422e-06, 7.967284441819482e-08,
@@ -324,6 +325,11 @@ def lm_sample(
         mixed = (projections[:, :active] @ mix).astype(out.dtype, copy=False)
     _candidates(alpha, mixed, vectors[:active], mean, step, z, out)
     return projections
+
+
+def lm_workspace(n: int, rows: int, m: int, itemsize: int, *, threads: int = 0) -> int:
+    """Return about how many bytes :func:`lm_sample` allocates where ``z`` is kept, projections included."""
+    return 3 * 8 * rows * m + 2 * n * itemsize + 8 * 5 * CHUNK  # products, words of a row, spare arrays
 
 
 def _candidates(

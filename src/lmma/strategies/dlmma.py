@@ -170,4 +170,5 @@ class DLMMAES(ES):
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
         """Return about how many bytes a run needs: as LM-MA-ES, and a few vectors more."""
-        return (default_popsize(n) + 2 * popsize + 14) * n * itemsize
+        m = default_popsize(n)
+        return (m + 2 * popsize + 14) * n * itemsize + kernels.lm_workspace(n, popsize, m, itemsize)

@@ -219,5 +219,6 @@ class LMMAES(ES):
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: direction vectors, candidates and their z."""
-        return (default_popsize(n) + 2 * popsize + 8) * n * itemsize
+        """Return about how many bytes a run needs: direction vectors, candidates, their z, and work space."""
+        m = default_popsize(n)
+        return (m + 2 * popsize + 8) * n * itemsize + kernels.lm_workspace(n, popsize, m, itemsize)
