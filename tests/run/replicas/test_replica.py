@@ -37,31 +37,27 @@ def test_a_state_taken_after_asking_gives_the_same_candidates_again(method):  # 
 @pytest.mark.parametrize("boundary", ["smooth", "reflect", "project"])
 def test_a_replica_goes_through_events_as_the_run_does(boundary):
     x0 = np.full(6, 0.5)
-
-    def bounded():
-        return BoundedStrategy(
-            lmma.strategy("lm-ma-es", x0, 0.4, rng=1, popsize=8), box([(0.31, 1)] * 6, x0, boundary=boundary)
-        )
-
-    run = bounded()
+    es = lmma.strategy("lm-ma-es", x0, 0.4, rng=1, popsize=8)
+    bounds, its_bounds = (box([(0.31, 1)] * 6, x0, boundary=boundary) for _ in range(2))
     injected = [np.full(6, 0.4)]
-    run.strategy.inject(np.array(injected))
-    state = take_state(run, injected, Position(0, 0))
-    run.ask()
-    replica = from_state(state, bounded().box)
-    replica.ask()
+    es.inject(np.array(injected))
+    state = take_state(BoundedStrategy(es, bounds), injected, Position(0, 0))
+    replica = from_state(state, its_bounds)
     for generation in range(20):
-        assert np.array_equal(replica.candidates, run.candidates)
-        events = [Redrawn(np.array([1, 4]), 1)] if generation % 3 == 1 else []
-        for event in events:
-            run.go_through(event)
-        events.append(Told(values_of(run.candidates)))
-        run.go_through(events[-1])
-        run.ask()
-        for event in events:
-            replica.go_through(event)
+        X = es.ask()
+        bounds.repair(X)
         replica.ask()
-        assert checksum(replica.strategy) == checksum(run.strategy)
+        assert np.array_equal(replica.candidates, X)
+        if generation % 3 == 1:
+            redrawn = np.array([1, 4])
+            es.resample(redrawn, 1)
+            bounds.repair(X, redrawn)
+            replica.go_through(Redrawn(redrawn, 1))
+            assert np.array_equal(replica.candidates, X)
+        values = values_of(X)
+        es.tell(bounds.penalised(values))
+        replica.go_through(Told(values))
+        assert checksum(replica.strategy) == checksum(es)
 
 
 @pytest.mark.parametrize("size", [3, 5000])  # less than what a checksum adds up at once, and more
