@@ -52,6 +52,33 @@ def test_a_closure_reaches_the_processes_of_an_executor():
         assert np.array_equal(evaluate(ROWS), ROWS[:, 0] + 8.0)
 
 
+def test_raise_brings_the_exception_itself_from_a_thread(threads):
+    error = KeyError("one")
+
+    def fun(x):
+        raise error
+
+    with pytest.raises(KeyError) as caught:
+        evaluator(fun, (), "raise", workers=threads)(ROWS)
+    assert caught.value is error
+
+
+def test_raise_brings_the_exception_home_from_another_process():
+    class Own(Exception):
+        pass
+
+    def fun(x):
+        raise Own("a class that cannot travel") if x[0] else KeyError("zero")
+
+    with ProcessPoolExecutor(1, mp_context=None) as executor:
+        evaluate = evaluator(fun, (), "raise", workers=executor)
+        with pytest.raises(KeyError, match="zero") as caught:
+            evaluate(ROWS)
+        with pytest.raises(EvaluationError, match="Own: a class"):
+            evaluate(ROWS[1:])
+    assert "In a worker process" in caught.value.__notes__[0]
+
+
 def test_a_quorum_leaves_late_futures_behind(threads):
     gate = threading.Event()
 

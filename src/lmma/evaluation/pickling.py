@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from lmma.evaluation.base import Array, Function, as_number
 from lmma.evaluation.failures import TaskFailure
@@ -74,5 +73,5 @@ class WithData:
 
 def _load_with_data(pickled: bytes) -> Function:
     fun, initializer = pickle.loads(pickled)
-    data: Any = initializer()
+    data = initializer()
     return fun if data is None else lambda x, *args: fun(x, *args, data)

@@ -48,7 +48,11 @@ def test_values_and_failures_come_back_as_data(token):
 
 
 def test_a_quorum_of_the_generation_is_none_of_a_message(token):
-    reply = send(token, ROWS, setup(lambda x: x[0], quorum=0.3))
+    def fun(x):
+        time.sleep(0.1)  # so that the first value is there before the others
+        return x[0]
+
+    reply = send(token, ROWS, setup(fun, quorum=0.3))
     assert np.array_equal(reply.values, ROWS[:, 0])
 
 

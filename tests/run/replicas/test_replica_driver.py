@@ -18,6 +18,10 @@ def curved(x):
     return float(np.sum((x - 0.3) ** 2 * np.arange(1, len(x) + 1)))
 
 
+def often_nan(x):
+    return np.nan if x[0] > 0.6 else curved(x)
+
+
 def run(workers=1, fun=curved, **options):
     settings = {"rng": 1, "maxiter": 15, "bounds": [0.2, 2], **options}
     return lmma.minimize(fun, np.full(5, 0.5), 0.4, **settings, workers=workers)
@@ -41,12 +45,9 @@ def test_a_run_with_replicas_is_the_run_it_is_here():
 
 
 def test_failed_candidates_are_drawn_again_by_replicas_too():
-    def fun(x):
-        return np.nan if x[0] > 0.6 else curved(x)
-
-    here = run(fun=fun, on_error="resample")
+    here = run(fun=often_nan, on_error="resample")
     assert here.failed["nan"] > 0
-    same(here, run(replicas("a", "b", check=1), fun=fun, on_error="resample"))
+    same(here, run(replicas("a", "b", check=1), fun=often_nan, on_error="resample"))
 
 
 def test_a_replica_that_diverges_is_sent_the_state_and_named_in_a_warning():
@@ -69,12 +70,16 @@ def test_a_replica_that_diverges_is_sent_the_state_and_named_in_a_warning():
 
 def test_a_state_is_sent_once_however_many_replies_show_that_a_replica_diverged(monkeypatch):
     workers = replicas("a", slots=4, check=1)
-    catch_up = replica.Replica._catch_up
+    catch_up, load = replica.Replica._catch_up, replica.Replica._load
 
     def slowly(self, task):
         if task.rows is None:
             time.sleep(0.1)  # so that tasks are sent before the driver hears that the replica diverged
         return catch_up(self, task)
+
+    def load_slowly(self, state):
+        time.sleep(0.3)  # so that replies to earlier tasks come before that to the state
+        load(self, state)
 
     def fun(x):
         time.sleep(0.05 * (1 + x[0] % 0.1 * 10))  # so that replies come one by one
@@ -90,6 +95,7 @@ def test_a_state_is_sent_once_however_many_replies_show_that_a_replica_diverged(
             host._strategy.mean += 1e-13
 
     monkeypatch.setattr(replica.Replica, "_catch_up", slowly)
+    monkeypatch.setattr(replica.Replica, "_load", load_slowly)
     monkeypatch.setattr(replica_driver, "USELESS_STATES", 1)
     there = run(workers, fun, callback=spoil, maxiter=6)
     same(run(maxiter=6), there)
@@ -99,8 +105,11 @@ def test_a_state_is_sent_once_however_many_replies_show_that_a_replica_diverged(
 
 def test_a_worker_that_lags_too_far_behind_is_sent_the_state_again(monkeypatch):
     monkeypatch.setattr(replica_driver, "KEPT", 1)
-    there = run(replicas("a", "b", check=1), popsize=1 + 3)
-    same(run(popsize=4), there)
+    workers = replicas("a", "b", check=1000)  # no checksum finds out that something went wrong
+    # A worker that has no part in drawing again has missed more than one event
+    here, there = (run(w, often_nan, on_error="resample") for w in (1, workers))
+    same(here, there)
+    assert workers.evaluate._states_sent > 2  # one for each at the start
 
 
 def test_a_worker_that_cannot_follow_ends_the_run(monkeypatch):

@@ -1,4 +1,4 @@
-"""Seeds instead of vectors: workers of a cluster make their candidates themselves, and only values travel.
+"""Replicas instead of vectors: workers of a cluster make their candidates themselves, and only values travel.
 
 At n = 10^6 one generation of vectors is 360 MB. A strategy, however, is a function of its seed and of the
 values it is told; with :class:`Replicated` each worker holds a replica of it, and what travels does not
