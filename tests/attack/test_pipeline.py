@@ -18,7 +18,7 @@ from lmma.attack.publish import publish
 from lmma.attack.records import fingerprint
 from lmma.attack.summary import confirmed, pair, success_within, summarise, wilson
 from lmma.cli import main
-from lmma.experiments.analysis.attacks import PROTOCOL
+from lmma.experiments.analysis.samples import PROTOCOL
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 SMALL = ["--trees", "20", "--images", "12", "--budget", "160", "--quiet"]

@@ -78,13 +78,13 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
 def attack_records(folder: Path) -> list[dict[str, Any]]:
     """Return what the store in ``folder``, if there is one, knows of attacks."""
     from lmma.attack.records import record_fault
-    from lmma.experiments.analysis.attacks import KINDS
+    from lmma.experiments.analysis.samples import KINDS_OF_ATTACKS
     from lmma.store import FILE, Store
 
     if not (folder / FILE).exists():
         return []
     with Store(folder / FILE, record_fault) as store:
-        return [record for kind in KINDS for record in store.records(kind)]
+        return [record for kind in KINDS_OF_ATTACKS for record in store.records(kind)]
 
 
 @contextmanager

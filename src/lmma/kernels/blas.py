@@ -12,6 +12,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+# Environment variables from which numerical libraries take their number of threads when they are loaded
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
 
 @functools.cache
 def _library() -> tuple[Any, Any] | None:
