@@ -167,11 +167,11 @@ def test_more_images_extend_what_is_there(tmp_path, digits):
 
 
 def test_targeted_sessions_leave_the_wanted_class_out(tmp_path):
-    outcome = run_attack(Settings(images=None, target=3, trees=10, budget=16, threads=2), tmp_path)
-    publish(outcome, tmp_path, figures=False)
+    report = run_attack(Settings(images=None, target=3, trees=10, budget=16, threads=2), tmp_path)
+    publish(report, tmp_path, figures=False)
     with (tmp_path / "lm-ma-es.csv").open(newline="") as file:
         labels = [row["label"] for row in csv.DictReader(file)]
-    assert len(labels) == outcome.attacked > 400
+    assert len(labels) == report.attacked > 400
     assert "3" not in labels
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lmma.experiments.tasks import SIGMA0, TARGET
+from lmma.output.plotting.attack import BANDS
 from lmma.store import Record
 
 Records = Sequence[Record]
@@ -20,8 +21,7 @@ PROTOCOL = {
     "digest": "7083823f253a67f9",  # MNIST's test images and labels; other data come in files of these names
     "trees": 1000, "sigma0": 1.0, "budget": 1000, "clip": False, "round": False, "target": None,
 }  # fmt: skip
-BANDS = (0, 1000, 2000, 5000)  # first problems of the paper's four bands, by initial objective
-BAND = 100
+BAND = 100  # problems in each of the paper's four bands, which begin at BANDS by initial objective
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from lmma.experiments.analysis.samples import BAND, BANDS, Evidence, share
+from lmma.experiments.analysis.samples import BAND, Evidence, share
 from lmma.experiments.claims.compare import LM, MA
 from lmma.experiments.claims.ledger import Finding, claim, decided, undecided
+from lmma.output.plotting.attack import BANDS
 
 CSA = "csa-es"
 SECTION = "section 4.2"

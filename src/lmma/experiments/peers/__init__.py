@@ -16,10 +16,10 @@ name                what
 ``evosax-lmmaes``   ``LM_MA_ES`` of `evosax`: LM-MA-ES in float32
 ==================  ================================================================================
 
-Every constant is the package's own. A package is imported when its strategy is started. An :class:`Adaptor` is the
-package's strategy behind two calls, ``propose`` and ``learn``, with nothing of ours around it: this is what is
-timed. A :class:`Peer` is a :class:`Strategy` made of an adaptor: this is what is compared. Where a run is told to
-search on (tolx = 0), a peer's own rules to stop are not asked; where it may restart, they are.
+Every constant is the package's own. A package is imported when its strategy is started. An :class:`Adaptor`
+is the package's strategy behind two calls, ``propose`` and ``learn``, with nothing of ours around it: this is
+what is timed. A :class:`Peer` is a :class:`Strategy` made of an adaptor: this is what is compared. Where a
+run is told to search on (tolx = 0), a peer's own rules to stop are not asked; where it may restart, they are.
 """
 
 from lmma.experiments.peers.adaptors import ADAPTORS, Adaptor

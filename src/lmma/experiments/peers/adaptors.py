@@ -46,7 +46,7 @@ class Adaptor(ABC):
         """Return whether the package's own rules say to stop."""
         return False
 
-    def skip_first_generations(self) -> None:
+    def skip_first_generations(self) -> None:  # noqa: B027 (most have no such start)
         """Go past the first m generations of LM-MA-ES, which apply fewer than m direction vectors."""
 
     def generation(self, rng: np.random.Generator) -> None:

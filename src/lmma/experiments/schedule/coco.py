@@ -1,11 +1,11 @@
 """COCO's suite bbob-largescale: one function solved with restarts, and when each target was met.
 
 The 24 functions of BBOB with rotations that cost O(n) (Elhara, Varelas et al. 2019), through COCO's package
-`coco-experiment`. Protocol as in BBOB's workshops: start uniform in [-4, 4]^n, sigma0 = 2, until the budget is
-spent. A run that is stuck starts anew with twice the population (IPOP, Auger and Hansen 2005): ours and other
-packages' alike through the ``restarts=`` of :func:`lmma.minimize`, so that a restart begins at a point drawn
-normally around the first start, with standard deviation sigma0. 51 targets, f - f_opt = 10^2 ... 10^-8; what counts
-is how many evaluations it took to meet each.
+`coco-experiment`. Protocol as in BBOB's workshops: start uniform in [-4, 4]^n, sigma0 = 2, until the budget
+is spent. A run that is stuck starts anew with twice the population (IPOP, Auger and Hansen 2005): ours and
+other packages' alike through the ``restarts=`` of :func:`lmma.minimize`, so that a restart begins at a point
+drawn normally around the first start, with standard deviation sigma0. 51 targets, f - f_opt = 10^2 ... 10^-8;
+what counts is how many evaluations it took to meet each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ RESTARTS = "ipop:40"  # more than any budget pays for
 class Function(Protocol):
     """A function of COCO."""
 
-    def __call__(self, x: Array) -> float: ...
+    def __call__(self, x: Array) -> float:
+        """Return the value at ``x``."""
 
     def _best_parameter(self, what: str) -> object: ...
 

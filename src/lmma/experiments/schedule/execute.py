@@ -117,9 +117,10 @@ def _solve(task: Solve, report: Report | None) -> dict[str, Any]:
     objective = WatchedObjective(problem.function, (task.target,), report)
     with known_to_minimize(task.method) as method:
         start, cpu = time.perf_counter(), time.process_time()
-        # Only a search that is stuck stops before the target. With the default tolfun a slow one ends just above
-        # 1e-10: on the ellipsoid at n = 128 f falls by 5% in the generations that tolfun looks at. A run in
-        # Rosenbrock's local optimum, f = 3.99, still stops, since its values vary by rounding alone in the end.
+        # Only a search that is stuck stops before the target. With the default tolfun a slow one ends just
+        # above 1e-10: on the ellipsoid at n = 128 f falls by 5% in the generations that tolfun looks at. A
+        # run in Rosenbrock's local optimum, f = 3.99, still stops: in the end its values vary by rounding
+        # alone.
         result = lmma.minimize(
             objective, x0, task.sigma0, method=method, rng=task.seed, vectorized=True, stagnation=False,
             maxfevals=task.budget, ftarget=task.target, tolx=0.0, tolfun=1e-4 * abs(task.target),
