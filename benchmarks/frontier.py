@@ -20,7 +20,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LMMA_NUM_THREADS"):
 import numpy as np
 
 from lmma.experiments.schedule.execute import perform
-from lmma.experiments.tasks import Run, record_fault
+from lmma.experiments.tasks import Solve, record_fault
 from lmma.output.files import as_csv, write_text
 from lmma.store import Store
 
@@ -44,7 +44,7 @@ def budget(method: str, problem: str, n: int) -> int:
     return BUDGET[problem] * factor * 1000 * n // 128
 
 
-def do(tasks: list[Run], store: Store, seconds: float) -> None:
+def do(tasks: list[Solve], store: Store, seconds: float) -> None:
     """Do what is missing, one run after the other."""
     end = time.monotonic() + seconds
     done = store.done([task.key for task in tasks])
@@ -155,7 +155,7 @@ def main() -> None:
             return
         first, _, last = options.seeds.partition("-")
         tasks = [
-            Run(problem, method, options.n, seed, budget(method, problem, options.n))
+            Solve(problem, method, options.n, seed, budget(method, problem, options.n))
             for seed in range(int(first), int(last or first) + 1)
             for method in options.methods.split(",")
             for problem in options.problems.split(",")

@@ -212,7 +212,7 @@ METHODS = ("SketchES", "HalfES", "ExtraES", "RankES", "LikelyES", "LikelyCcES", 
 def main() -> None:
     """Run all variants and print thousands of evaluations to 1e-10."""
     from lmma.experiments.schedule.execute import perform
-    from lmma.experiments.tasks import Run
+    from lmma.experiments.tasks import Solve
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--n", type=int, default=64)
@@ -227,7 +227,7 @@ def main() -> None:
         full = f"open_questions:{method}" if method in METHODS else method
         for problem in options.problems.split(","):
             counts = [
-                perform(Run(problem, full, options.n, seed, 1000 * options.budget))["evaluations_to_target"]
+                perform(Solve(problem, full, options.n, seed, 1000 * options.budget))["evaluations_to_target"]
                 for seed in range(int(first), int(last or first) + 1)
             ]
             reached = [count / 1000 for count in counts if count]

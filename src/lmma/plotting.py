@@ -1,7 +1,4 @@
-"""Figures of runs and campaigns."""
+"""Figures of runs, comparisons and attacks; :mod:`lmma.output.plotting` lists them."""
 
-from lmma.output.plotting.convergence import convergence
-from lmma.output.plotting.log import panels
-from lmma.output.plotting.style import save
-
-__all__ = ["convergence", "panels", "save"]
+from lmma.output.plotting import *  # noqa: F403 (its __all__ is the list)
+from lmma.output.plotting import __all__ as __all__

@@ -18,7 +18,7 @@ from lmma.attack.publish import publish
 from lmma.attack.records import fingerprint
 from lmma.attack.summary import confirmed, pair, success_within, summarise, wilson
 from lmma.cli import main
-from lmma.experiments.analysis.attacks import PROTOCOL
+from lmma.experiments.analysis.samples import PROTOCOL
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 SMALL = ["--trees", "20", "--images", "12", "--budget", "160", "--quiet"]
@@ -167,11 +167,11 @@ def test_more_images_extend_what_is_there(tmp_path, digits):
 
 
 def test_targeted_sessions_leave_the_wanted_class_out(tmp_path):
-    outcome = run_attack(Settings(images=None, target=3, trees=10, budget=16, threads=2), tmp_path)
-    publish(outcome, tmp_path, figures=False)
+    report = run_attack(Settings(images=None, target=3, trees=10, budget=16, threads=2), tmp_path)
+    publish(report, tmp_path, figures=False)
     with (tmp_path / "lm-ma-es.csv").open(newline="") as file:
         labels = [row["label"] for row in csv.DictReader(file)]
-    assert len(labels) == outcome.attacked > 400
+    assert len(labels) == report.attacked > 400
     assert "3" not in labels
 
 

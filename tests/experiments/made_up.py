@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmma.experiments.analysis.attacks import PROTOCOL
-from lmma.experiments.tasks import Run
+from lmma.experiments.analysis.samples import PROTOCOL
+from lmma.experiments.tasks import Solve
 
 
 def run_record(
@@ -19,7 +19,7 @@ def run_record(
     spent: int = 0,
 ) -> dict[str, Any]:
     """Return what a run would have recorded; evaluations None means it did not reach the target."""
-    task = Run(problem, method, n, seed, 10**9)
+    task = Solve(problem, method, n, seed, 10**9)
     total = spent if evaluations is None else evaluations
     return {
         "kind": "run",

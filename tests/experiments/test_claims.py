@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from made_up import attacks, forest, invariance, measured, run_record
 
-from lmma.experiments.claims import CLAIMS, as_markdown, judge, summary
+from lmma.experiments.claims import CLAIMS, judge, ledger_page, summary
 
 Records = list[dict[str, Any]]
 SIX = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
@@ -245,7 +245,7 @@ def test_one_section_can_be_judged_alone():
 
 def test_the_ledger_reads_as_a_table_with_its_rules():
     rows = judge(CASES["fewer"][0])
-    text = as_markdown(rows)
+    text = ledger_page(rows)
     assert summary(rows) in text
     assert "| fewer | In many cases" in text
     assert text.count("- **") == len(CLAIMS)

@@ -14,7 +14,7 @@ from lmma.experiments import publish as publishing
 from lmma.experiments.analysis import tables
 from lmma.experiments.analysis.figures import comparison, figures, median_run
 from lmma.experiments.presets import PRESETS, SIX, preset
-from lmma.experiments.tasks import Run, refuse_what_is_unknown
+from lmma.experiments.tasks import Solve, refuse_what_is_unknown
 from lmma.output.files import OutputError, as_csv, write, write_text
 from lmma.output.plotting.data import FigureData, Panel, Series
 from lmma.output.report import Chart, Commands, Picture, Prose, Table, as_html, as_markdown
@@ -239,17 +239,17 @@ def test_presets_name_only_what_exists(name):
 
 
 def test_figures_share_runs():
-    runs = [{t.key for t in e.tasks if isinstance(t, Run)} for e in preset("paper").values()]
+    runs = [{t.key for t in e.tasks if isinstance(t, Solve)} for e in preset("paper").values()]
     assert len(runs[1] & runs[2]) > 200
 
 
 def test_the_paper_preset_is_the_papers():
     tasks = preset("paper")["fig2"].tasks
-    ours = {(t.problem, t.n) for t in tasks if isinstance(t, Run) and t.method == "lm-ma-es"}
+    ours = {(t.problem, t.n) for t in tasks if isinstance(t, Solve) and t.method == "lm-ma-es"}
     assert ours == {(problem, 2**k) for problem in SIX for k in range(7, 14)}
-    assert {t.n for t in tasks if isinstance(t, Run) and t.method == "ma-es"} == {128, 256, 512, 1024}
-    assert {t.target for t in tasks if isinstance(t, Run)} == {1e-10}
-    assert {t.seed for t in tasks if isinstance(t, Run)} == {1, 2, 3, 4, 5}
+    assert {t.n for t in tasks if isinstance(t, Solve) and t.method == "ma-es"} == {128, 256, 512, 1024}
+    assert {t.target for t in tasks if isinstance(t, Solve)} == {1e-10}
+    assert {t.seed for t in tasks if isinstance(t, Solve)} == {1, 2, 3, 4, 5}
 
 
 def test_an_unknown_preset_is_refused():

@@ -7,73 +7,96 @@ import math
 import numpy as np
 import pytest
 
-from lmma.experiments import peers
-from lmma.experiments.peers import PEERS, Peer
+from lmma.experiments.peers import ADAPTORS, PEERS, Adaptor, Peer, peer
 from lmma.experiments.schedule.execute import perform, timeless
-from lmma.experiments.tasks import Run, find_method
+from lmma.experiments.tasks import Solve, find_method
+
+
+class Guessing(Adaptor):
+    """A package that proposes random points and remembers what it was told."""
+
+    package = "numpy"
+    enough = broken = False
+
+    def _start(self, mean, sigma, seed):
+        self.mean, self.seed, self.told = mean, seed, []
+        return np.random.default_rng(seed)
+
+    def propose(self):
+        return self.mean + self.engine.standard_normal((self.popsize, self.n))
+
+    def learn(self, rows, values):
+        if self.broken:
+            raise AssertionError("negative eigenvalue")
+        self.told.append((rows.copy(), values.copy()))
+
+    def has_enough(self):
+        return self.enough
 
 
 class Guesses(Peer):
-    """A package that proposes random points and remembers what it was told."""
+    name, adaptor = "guesses", Guessing
 
-    name, package = "guesses", "numpy"
-    enough = broken = False
 
-    def _start(self, seed):
-        self.told = []
-        return np.random.default_rng(seed)
-
-    def _propose(self):
-        return self.mean + self.engine.standard_normal((self.popsize, self.n))
-
-    def _learn(self, candidates, values):
-        if self.broken:
-            raise AssertionError("negative eigenvalue")
-        self.told.append((candidates.copy(), values.copy()))
-
-    def _has_enough(self):
-        return self.enough
+def sphere(X):
+    return np.sum(X**2, axis=1)
 
 
 def test_a_peer_is_told_the_value_of_each_candidate_it_proposed():
     es = Guesses(np.zeros(5), 1.0, rng=3)
     X = es.ask()
-    es.tell(np.sum(X**2, axis=1))
-    [(candidates, values)] = es.told
+    es.tell(sphere(X))
+    [(candidates, values)] = es._peer.told
     np.testing.assert_array_equal(candidates, X)
-    np.testing.assert_array_equal(values, np.sum(X**2, axis=1))
+    np.testing.assert_array_equal(values, sphere(X))
     assert es.best_fun == values.min()
     assert es.evaluations == es.popsize
+    assert es.generation == 1
 
 
 def test_a_failed_candidate_is_told_as_infinitely_bad():
     es = Guesses(np.zeros(5), 1.0, rng=3)
-    X = es.ask()
-    values = np.sum(X**2, axis=1)
+    values = sphere(es.ask())
     values[2] = math.nan
     es.tell(values)
-    assert es.told[0][1][2] == math.inf
+    assert es._peer.told[0][1][2] == math.inf
 
 
 def test_a_peer_that_breaks_down_has_stopped():
     es = Guesses(np.zeros(5), 1.0, rng=3)
-    es.broken = True
-    es.tell(np.sum(es.ask() ** 2, axis=1))
+    X = es.ask()
+    es._peer.broken = True
+    es.tell(sphere(X))
     assert list(es.stop()) == ["numerical"]
 
 
 def test_a_peers_own_rules_count_unless_it_is_told_to_search_on():
     es = Guesses(np.zeros(5), 1.0, rng=3)
-    es.tell(np.sum(es.ask() ** 2, axis=1))
+    es.tell(sphere(es.ask()))
     assert es.stop() == {}
-    es.enough = True
+    es._peer.enough = True
     assert list(es.stop()) == ["stagnation"]
     es.tolx = 0.0
     assert es.stop() == {}
 
 
+def test_every_restart_of_a_peer_draws_other_numbers(monkeypatch):
+    import lmma
+    seeds = []
+    start = Guessing._start
+    monkeypatch.setattr(
+        Guessing, "_start", lambda self, *given: seeds.append(given[2]) or start(self, *given)
+    )
+    monkeypatch.setattr(Guessing, "enough", True)
+    monkeypatch.setitem(PEERS, "guesses", Guesses)
+    monkeypatch.setitem(ADAPTORS, "guesses", Guessing)
+    method = find_method("guesses")
+    lmma.minimize(sphere, np.zeros(5), 1.0, method=method, rng=1, vectorized=True, restarts=2)
+    assert len(seeds) == len(set(seeds)) == 3
+
+
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch):
-    monkeypatch.setattr(peers.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(peer.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install fcmaes"):
         find_method("fcmaes-crfmnes")
 
@@ -83,11 +106,25 @@ def test_the_state_of_a_peer_is_not_ours_to_save():
         Guesses(np.zeros(5), 1.0).get_state()
 
 
-@pytest.mark.parametrize("name", PEERS)
-def test_every_peer_solves_the_sphere_and_the_same_seed_gives_the_same_run(name):
-    pytest.importorskip(PEERS[name].package, reason=f"{PEERS[name].package}, a peer, is not installed")
-    task = Run("sphere", name, 10, 101, 20_000, target=1e-8)
+@pytest.fixture(params=ADAPTORS)
+def installed(request):
+    package = ADAPTORS[request.param].package
+    pytest.importorskip(package, reason=f"{package}, a peer, is not installed")
+    return request.param
+
+
+def test_every_peer_solves_the_sphere_and_the_same_seed_gives_the_same_run(installed):
+    task = Solve("sphere", installed, 20, 101, 40_000, target=1e-6)  # evosax computes in float32
     record = perform(task)
     assert record["success"]
-    assert PEERS[name].package in record["versions"]
+    assert ADAPTORS[installed].package in record["versions"]
     assert timeless(perform(task)) == timeless(record)
+
+
+def test_every_peer_can_be_timed(installed):
+    from lmma.experiments.timing.generations import peer as timed
+
+    step = timed(installed, 40)
+    step()
+    step()
+    assert ADAPTORS[installed].full_matrix == (timed(installed, 1025) is None)

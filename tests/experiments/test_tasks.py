@@ -10,12 +10,13 @@ import pytest
 from lmma import problems
 from lmma.experiments.schedule import execute as performing
 from lmma.experiments.schedule.execute import perform, timeless
+from lmma.experiments.schedule.objective import GROWTH
 from lmma.experiments.tasks import (
     Experiment,
     Grid,
     Invariance,
     Memory,
-    Run,
+    Solve,
     Timing,
     find_method,
     record_fault,
@@ -25,7 +26,7 @@ from lmma.experiments.tasks import (
 )  # fmt: skip
 from lmma.strategies import MAES, strategy
 
-RUN = Run("sphere", "lm-ma-es", 8, 1, 20_000)
+RUN = Solve("sphere", "lm-ma-es", 8, 1, 20_000)
 
 
 def test_every_field_is_part_of_the_key():
@@ -58,12 +59,12 @@ def test_a_grid_is_the_product_of_its_parts_and_an_experiment_has_each_task_once
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        (Run("spere", "ma-es", 8, 1, 100), "sphere"),
-        (Run("sphere", "ma-ess", 8, 1, 100), "ma-es"),
+        (Solve("spere", "ma-es", 8, 1, 100), "sphere"),
+        (Solve("sphere", "ma-ess", 8, 1, 100), "ma-es"),
         (Timing("nothing", 8), "nothing"),
-        (Run("sphere", "no_such_module:X", 8, 1, 100), "no_such_module"),
-        (Run("sphere", "lmma.strategies:Nothing", 8, 1, 100), "Nothing"),
-        (Run("sphere", "math:pi", 8, 1, 100), "not a strategy"),
+        (Solve("sphere", "no_such_module:X", 8, 1, 100), "no_such_module"),
+        (Solve("sphere", "lmma.strategies:Nothing", 8, 1, 100), "Nothing"),
+        (Solve("sphere", "math:pi", 8, 1, 100), "not a strategy"),
     ],
 )
 def test_unknown_names_are_refused_before_any_work(task, words):
@@ -82,7 +83,7 @@ def test_a_method_may_be_any_class():
 
 
 def test_a_record_knows_its_task_and_strangers_are_found_out():
-    record = perform(Run("sphere", "ma-es", 3, 1, 2000))
+    record = perform(Solve("sphere", "ma-es", 3, 1, 2000))
     task = task_from("run", record["spec"])
     assert record_fault(task.key, "run", record) is None
     assert record_fault("0" * 32, "run", record) is not None
@@ -130,8 +131,8 @@ def test_a_run_that_misses_the_target_says_so():
 
 def test_a_slow_run_is_not_stopped_short_of_the_target_and_a_stuck_one_is():
     # LM-MA-ES crawls on the ellipsoid: with default tolerances it ends above the target.
-    assert perform(Run("ellipsoid", "lm-ma-es", 4, 1, 10**6))["reason"] == "ftarget"
-    stuck = perform(Run("rastrigin", "ma-es", 10, 1, 200_000))
+    assert perform(Solve("ellipsoid", "lm-ma-es", 4, 1, 10**6))["reason"] == "ftarget"
+    stuck = perform(Solve("rastrigin", "ma-es", 10, 1, 200_000))
     assert stuck["best_fun"] > 0.9  # the lowest of the local optima
     assert stuck["reason"] in ("tolfun", "tolx")
 
@@ -139,14 +140,14 @@ def test_a_slow_run_is_not_stopped_short_of_the_target_and_a_stuck_one_is():
 def test_methods_start_from_the_same_point():
     starts = []
     for method in ("ma-es", "csa-es"):
-        record = perform(Run("sphere", method, 50, 3, 50))
+        record = perform(Solve("sphere", method, 50, 3, 50))
         starts.append(record["curve"]["best_fun"][0])
     # The first generation is mean + 3 z with the same z for the same seed, before anything is learnt.
     assert starts[0] == starts[1]
 
 
 def test_a_curve_is_thinned_evenly_on_a_log_scale_and_ends_where_the_run_did():
-    record = perform(Run("cigar", "ma-es", 10, 1, 20_000))
+    record = perform(Solve("cigar", "ma-es", 10, 1, 20_000))
     evaluations = np.array(record["curve"]["evaluations"])
     best = np.array(record["curve"]["best_fun"])
     assert evaluations[-1] == record["evaluations"]
@@ -154,14 +155,14 @@ def test_a_curve_is_thinned_evenly_on_a_log_scale_and_ends_where_the_run_did():
     assert np.all(np.diff(best) <= 0)
     steps = evaluations[1:-1] / evaluations[:-2]
     late = evaluations[:-2] > 40 * record["popsize"]
-    assert np.all(steps >= performing.GROWTH - 1e-12)
-    assert np.all(steps[late] < performing.GROWTH + 0.03)
+    assert np.all(steps >= GROWTH - 1e-12)
+    assert np.all(steps[late] < GROWTH + 0.03)
 
 
 def test_progress_is_reported():
     heard: list[tuple[int, float]] = []
     perform(
-        Run("cigar", "lm-ma-es", 10, 1, 20_000), lambda evaluations, best: heard.append((evaluations, best))
+        Solve("cigar", "lm-ma-es", 10, 1, 20_000), lambda evaluations, best: heard.append((evaluations, best))
     )
     assert len(heard) > 3
     assert heard == sorted(heard, key=lambda pair: pair[0])

@@ -167,7 +167,7 @@ def test_restarts_do_not_change_the_first_run():
     assert more.fun == min(run.best_fun for run in more.runs)
 
 
-def test_a_seed_determines_all_legs():
+def test_a_seed_determines_all_restarts():
     runs = [
         lmma.minimize(
             get("rastrigin").function, np.full(5, 3.0), 2.0, vectorized=True, rng=9, restarts="bipop:2"
@@ -178,7 +178,7 @@ def test_a_seed_determines_all_legs():
     assert runs[0].runs == runs[1].runs
 
 
-def test_budgets_hold_over_all_legs():
+def test_budgets_hold_over_all_restarts():
     result = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=1, restarts=9, maxfevals=2000)
     assert 1000 < result.nfev <= 2000
     assert result.reason == "maxfevals"

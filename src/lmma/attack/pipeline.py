@@ -26,10 +26,10 @@ from lmma.attack.summary import Pairing, Summary, confirmed, pair, summarise
 from lmma.attack.training import train_forest
 from lmma.store import FILE, Store, key_of
 
-__all__ = ["Outcome", "Settings", "run_attack"]
+__all__ = ["AttackReport", "Settings", "run_attack"]
 
 # (what is going on, done, of how many, a word more)
-Report = Callable[[str, int, int, str], None]
+ShowProgress = Callable[[str, int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Settings:
 
 
 @dataclass
-class Outcome:
-    """What came of it: one entry a method, in the order asked for."""
+class AttackReport:
+    """The records of all campaigns and their numbers: one entry for each method, in the order asked for."""
 
     dataset: Dataset
     trees: int
@@ -97,31 +97,33 @@ def _finite(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: None if math.isnan(value) else value for name, value in entry.items()}
 
 
-def run_attack(settings: Settings, out: str | os.PathLike[str], report: Report | None = None) -> Outcome:
-    """Carry out `settings`, keep every record in the folder `out` and return what came of it.
+def run_attack(
+    settings: Settings, out: str | os.PathLike[str], progress: ShowProgress | None = None
+) -> AttackReport:
+    """Carry out `settings`, keep every record in the folder `out` and return the report.
 
     Parameters
     ----------
     settings : Settings
     out : path
         Folder of the store; made if it does not exist.
-    report : callable, optional
+    progress : callable, optional
         Called with (what is going on, done, of how many, a word more).
     """
-    report = report or (lambda *_: None)
+    progress = progress or (lambda *_: None)
     data = load_digits() if settings.data is None and not settings.download else load_mnist(
         settings.data, download=settings.download
     )  # fmt: skip
     with Store(Path(out) / FILE, record_fault) as store:  # before training: it may be impossible
-        outcome = _attack(settings, data, store, report)
-        outcome.words = store.words
+        report = _attack(settings, data, store, progress)
+        report.words = store.words
     reference = settings.methods[0]
     for method in settings.methods[1:]:
-        outcome.pairings[method] = pair(outcome.campaigns[reference], outcome.campaigns[method])
-    return outcome
+        report.pairings[method] = pair(report.campaigns[reference], report.campaigns[method])
+    return report
 
 
-def _attack(settings: Settings, data: Dataset, store: Store, report: Report) -> Outcome:
+def _attack(settings: Settings, data: Dataset, store: Store, progress: ShowProgress) -> AttackReport:
     """Train or load the forest, and attack it with each method."""
     labels = np.unique(data.y_test)
     if settings.target is not None and settings.target not in labels:
@@ -129,21 +131,21 @@ def _attack(settings: Settings, data: Dataset, store: Store, report: Report) -> 
     small = data.name == "digits"
     sigma0 = settings.sigma0 if settings.sigma0 is not None else (0.2 if small else 1.0)
     trees = settings.trees if settings.trees is not None else (200 if small else 1000)
-    forest, judge, by = _forest(settings, data, trees, report)
+    forest, judge, by = _forest(settings, data, trees, progress)
     columns = np.searchsorted(forest.classes_, data.y_test)
     right = forest.classes_[forest.predict_proba(data.X_test, threads=settings.threads).argmax(axis=1)]
     accuracy = float(np.mean(right == data.y_test))
     target = None if settings.target is None else int(np.searchsorted(forest.classes_, settings.target))
     chosen = _chosen(np.flatnonzero(right == data.y_test), columns, target, settings)
-    outcome = Outcome(data, forest.n_trees, accuracy, len(chosen), by)
-    # all that decides the outcome for one image, beside its number
+    report = AttackReport(data, forest.n_trees, accuracy, len(chosen), by)
+    # all that decides the record of one image, beside its number
     basis = {
         "data": data.name, "digest": fingerprint(data.X_test, data.y_test), "trees": forest.n_trees,
         "model": fingerprint(forest.flat.words, forest.flat.roots, forest.flat.values),
         "sigma0": float(sigma0), "budget": settings.budget, "clip": settings.clip, "round": settings.round,
         "target": settings.target, "seed": settings.seed,
     }  # fmt: skip
-    _keep_forest(store, basis, outcome)
+    _keep_forest(store, basis, report)
     for method in settings.methods:
         start = time.perf_counter()
         kept = RecordStore(store, basis | {"method": method})
@@ -151,17 +153,17 @@ def _attack(settings: Settings, data: Dataset, store: Store, report: Report) -> 
             forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
             method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
             target=target, clip=settings.clip, round=settings.round, high=data.high,
-            threads=settings.threads, store=kept, observer=_Tally(method, kept, chosen, report),
+            threads=settings.threads, store=kept, observer=_Counter(method, kept, chosen, progress),
         ).records  # fmt: skip
-        outcome.seconds[method] = time.perf_counter() - start
-        outcome.campaigns[method] = records
-        outcome.summaries[method] = summarise(records)
-        outcome.confirmed[method] = confirmed(records, judge)
-    return outcome
+        report.seconds[method] = time.perf_counter() - start
+        report.campaigns[method] = records
+        report.summaries[method] = summarise(records)
+        report.confirmed[method] = confirmed(records, judge)
+    return report
 
 
 def _forest(
-    settings: Settings, data: Dataset, trees: int, report: Report
+    settings: Settings, data: Dataset, trees: int, progress: ShowProgress
 ) -> tuple[CompiledForest, Callable[[NDArray[Any]], Any], str]:
     """Return the forest, and the classifier (with its name) that is to confirm the adversarials."""
     path = None if settings.model is None else Path(settings.model)
@@ -179,7 +181,7 @@ def _forest(
         second = CompiledForest(forest.flat, engine="numpy")
         return forest, second.predict_proba, "the second evaluator (NumPy)"
     model = train_forest(
-        data, trees=trees, seed=settings.seed, progress=lambda k, n: report("training", k, n, "trees")
+        data, trees=trees, seed=settings.seed, progress=lambda k, n: progress("training", k, n, "trees")
     )
     forest = compile_forest(model)
     if path is not None:
@@ -201,25 +203,27 @@ def _chosen(
     return np.sort(np.random.default_rng(settings.seed).permutation(correct)[: settings.images])
 
 
-def _keep_forest(store: Store, basis: dict[str, Any], outcome: Outcome) -> None:
+def _keep_forest(store: Store, basis: dict[str, Any], report: AttackReport) -> None:
     """Keep what is known of the forest: the claims about it are judged from records, too."""
     spec = {name: basis[name] for name in ("data", "digest", "model", "trees")}
-    content = {"kind": "forest", "spec": spec, "accuracy": outcome.accuracy,
-               "images": len(outcome.dataset.y_test)}  # fmt: skip
+    content = {"kind": "forest", "spec": spec, "accuracy": report.accuracy,
+               "images": len(report.dataset.y_test)}  # fmt: skip
     store.put(key_of("forest", spec), "forest", content)
 
 
-class _Tally:
+class _Counter:
     """Counts records as they come in, and those that were there before."""
 
-    def __init__(self, method: str, kept: RecordStore, chosen: NDArray[np.intp], report: Report) -> None:
+    def __init__(
+        self, method: str, kept: RecordStore, chosen: NDArray[np.intp], progress: ShowProgress
+    ) -> None:
         there = kept.records(chosen.tolist())
-        self.method, self.total, self.report = method, len(chosen), report
+        self.method, self.total, self.progress = method, len(chosen), progress
         self.done, self.successes = len(there), sum(record.success for record in there)
         if self.done:
-            report(method, self.done, self.total, "images, from an earlier run")
+            progress(method, self.done, self.total, "images, from an earlier run")
 
     def __call__(self, record: Record) -> None:
         self.done += 1
         self.successes += record.success
-        self.report(self.method, self.done, self.total, f"images, {self.successes / self.done:.1%} success")
+        self.progress(self.method, self.done, self.total, f"images, {self.successes / self.done:.1%} success")

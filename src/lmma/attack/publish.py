@@ -1,7 +1,8 @@
-"""From an outcome to what people read: records as CSV, pictures, the table and the page."""
+"""From a report to what people read: records as CSV, pictures, the table and the page."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from lmma.output.files import as_csv, write, write_text
 from lmma.output.report import Commands, Part, Picture, Prose, Table, as_html
+from lmma.output.tables import markdown_table
 
 if TYPE_CHECKING:
-    from lmma.attack.pipeline import Outcome
+    from lmma.attack.pipeline import AttackReport
 
 __all__ = ["markdown", "publish"]
 
@@ -35,7 +37,7 @@ CAPTIONS = {
 
 
 def publish(
-    outcome: Outcome,
+    report: AttackReport,
     out: Path,
     command: str = "lmma attack",
     *,
@@ -46,7 +48,7 @@ def publish(
 
     Parameters
     ----------
-    outcome : Outcome
+    report : AttackReport
     out : path
     command : str
         What does the same again.
@@ -55,14 +57,14 @@ def publish(
     ledger : Table, optional
         What the records say about the paper, for the page.
     """
-    files = [out / f"{method}.csv" for method in outcome.campaigns]
-    for path, records in zip(files, outcome.campaigns.values(), strict=True):
+    files = [out / f"{method}.csv" for method in report.campaigns]
+    for path, records in zip(files, report.campaigns.values(), strict=True):
         write_text(path, as_csv(record.numbers() for record in records))
-    pictures = _draw(outcome, out) if figures and any(outcome.campaigns.values()) else []
-    head, *body = _rows(outcome)
+    pictures = _draw(report, out) if figures and any(report.campaigns.values()) else []
+    head, *body = _rows(report)
     parts: list[Part] = [
         Table("Methods", tuple(dict(zip(head, row, strict=True)) for row in body)),
-        Prose("In words", tuple(_sentences(outcome))),
+        Prose("In words", tuple(_sentences(report))),
     ]
     parts += [] if ledger is None else [ledger]
     for path in pictures:
@@ -73,7 +75,7 @@ def publish(
             "How to run it again", (command,), "Attacked images are kept in the store and not done again."
         )
     )
-    write_text(out / "table.md", markdown(outcome))
+    write_text(out / "table.md", markdown(report))
     lead = (
         "Inputs close to correctly classified ones that a random forest gets wrong, found from its"
         " probabilities alone: section 4.2 of Loshchilov, Glasmachers and Beyer (2017)."
@@ -82,47 +84,44 @@ def publish(
     return [*files, *pictures, out / "table.md", out / "index.html"]
 
 
-def _draw(outcome: Outcome, out: Path) -> list[Path]:
-    from lmma.output.plotting import attack as draw
+def _draw(report: AttackReport, out: Path) -> list[Path]:
+    from lmma.output.plotting import attack_gallery, attack_progress, attack_success, save
 
-    campaigns, data = outcome.campaigns, outcome.dataset
-    pictures = []
+    campaigns, data = report.campaigns, report.dataset
+    figures = {"progress": attack_progress(campaigns)}
     reference = next(iter(campaigns.values()))
     hits = sorted((r for r in reference if r.success), key=lambda r: (r.first_success, r.image))
     if hits:  # from easy to hard, evenly
         picked = [hits[k] for k in np.linspace(0, len(hits) - 1, min(SHOWN, len(hits))).astype(int)]
         originals = {r.image: data.X_test[r.image] for r in picked}
-        pictures.append(out / "gallery.png")
-        write(pictures[-1], lambda path: draw.gallery(picked, originals, data.shape, path, high=data.high))
-    pictures.append(out / "progress.png")
-    write(pictures[-1], lambda path: draw.progress(campaigns, path))
-    if hits:
-        pictures.append(out / "success.png")
-        write(pictures[-1], lambda path: draw.success_curves(campaigns, path))
-    return pictures
+        gallery = attack_gallery(picked, originals, data.shape, high=data.high)
+        figures = {"gallery": gallery, **figures, "success": attack_success(campaigns)}
+    for name, figure in figures.items():
+        write(out / f"{name}.png", partial(save, figure))
+    return [out / f"{name}.png" for name in figures]
 
 
-def _rows(outcome: Outcome) -> list[list[str]]:
+def _rows(report: AttackReport) -> list[list[str]]:
     """Return the table of the methods, heading first."""
     head = ["method", "images", "success", "95% interval", "L2", "Linf", "queries", "confirmed"]
     body = []
-    for method, s in outcome.summaries.items():
+    for method, s in report.summaries.items():
         interval = f"{s.rate_low:.1%} to {s.rate_high:.1%}"
-        share = f"{outcome.confirmed[method]} of {s.successes}"
+        share = f"{report.confirmed[method]} of {s.successes}"
         medians = [f"{s.l2:.3g}", f"{s.linf:.3g}", f"{s.queries:.0f}"] if s.successes else ["-", "-", "-"]
         body.append([method, str(s.images), f"{s.rate:.1%}", interval, *medians, share])
     return [head, *body]
 
 
-def _sentences(outcome: Outcome) -> list[str]:
+def _sentences(report: AttackReport) -> list[str]:
     """Return what else there is to say."""
     said = [
-        f"{outcome.dataset.name}: a forest of {outcome.trees} trees, accuracy {outcome.accuracy:.2%} on the"
-        f" test images; {outcome.attacked} correctly classified ones attacked. L2 and Linf are medians over"
-        f" the successes, queries the median until the first adversarial. Confirmed by {outcome.by}."
+        f"{report.dataset.name}: a forest of {report.trees} trees, accuracy {report.accuracy:.2%} on the"
+        f" test images; {report.attacked} correctly classified ones attacked. L2 and Linf are medians over"
+        f" the successes, queries the median until the first adversarial. Confirmed by {report.by}."
     ]
-    reference = next(iter(outcome.summaries), "")
-    for method, p in outcome.pairings.items():
+    reference = next(iter(report.summaries), "")
+    for method, p in report.pairings.items():
         said.append(
             f"On {p.images} common images {reference} reached the lower objective in {p.first_lower} cases,"
             f" {method} in {p.second_lower}; {p.ties} ties."
@@ -130,9 +129,6 @@ def _sentences(outcome: Outcome) -> list[str]:
     return said
 
 
-def markdown(outcome: Outcome) -> str:
+def markdown(report: AttackReport) -> str:
     """Return table and sentences as Markdown."""
-    head, *body = _rows(outcome)
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(row) + " |" for row in body]
-    return "\n\n".join(["\n".join(lines), *_sentences(outcome)]) + "\n"
+    return "\n\n".join([markdown_table(_rows(report)), *_sentences(report)]) + "\n"

@@ -17,17 +17,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lmma.store import Store as Database
-from lmma.store import key_of
+from lmma.store import Store, key_of
 
-__all__ = ["KIND", "Record", "RecordStore", "Store", "fingerprint", "record_fault"]
+__all__ = ["KIND", "Record", "RecordKeeper", "RecordStore", "fingerprint", "record_fault"]
 
 KIND = "attack"  # of these records in a store that holds other kinds as well
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """The outcome of one attack.
+    """The result of one attack.
 
     Attributes
     ----------
@@ -48,7 +47,7 @@ class Record:
     adversarial : (n,) float32 or uint8
         The closest adversarial met, as the classifier saw it; the best candidate without success.
     seconds : float
-        Processor time: an equal share of what each generation took for all images in hand.
+        Processor time: an equal share of what each generation took for all images under attack.
     """
 
     image: int
@@ -90,7 +89,7 @@ class Record:
         return cls(**{name: content[name] for name in cls.__dataclass_fields__} | arrays)
 
 
-class Store(Protocol):
+class RecordKeeper(Protocol):
     """Where a campaign puts its records and asks which images it may skip; used by several threads."""
 
     def done(self, images: Sequence[int]) -> set[int]:
@@ -128,7 +127,7 @@ class RecordStore:
         Only records of equal settings are seen, so that a changed campaign never picks up stale results.
     """
 
-    def __init__(self, store: Database, settings: Mapping[str, Any]) -> None:
+    def __init__(self, store: Store, settings: Mapping[str, Any]) -> None:
         self.store, self.settings = store, dict(settings)
         self._lock = threading.Lock()
 

@@ -6,13 +6,13 @@ import argparse
 import json
 import shlex
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from lmma.cli import arguments, status
 from lmma.cli.common import attack_records, sigterm_as_ctrl_c
 from lmma.cli.status import UsageError
+from lmma.output.progress import StatusLine, bar
 
 if TYPE_CHECKING:
     from lmma.output.report import Table
@@ -22,8 +22,8 @@ Without --data the 1,797 digits of 8 x 8 pixels that come with scikit-learn are 
 in less than a minute. For MNIST give the folder with its four files, plain or .gz, or --download.
 
 The folder --out receives store.sqlite (every finished image; the same command goes on where it was
-interrupted), one .csv a method, gallery.png, progress.png, success.png, table.md and index.html; for MNIST
-also ledger.md, in which the paper's claims are judged from all attacks in the store.
+interrupted), one .csv for each method, gallery.png, progress.png, success.png, table.md and index.html; for
+MNIST also ledger.md, in which the paper's claims are judged from all attacks in the store.
 
 exit status:
     0  done, and every adversarial confirmed
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--method", metavar="NAME[,NAME...]", default="lm-ma-es",
         help="see lmma methods; several are compared on the same images (default: lm-ma-es)")  # fmt: skip
     add("--budget", metavar="N", type=arguments.count, default=1000,
-        help="queries an image; the last generation is completed (default: 1000)")  # fmt: skip
+        help="queries per image; the last generation is completed (default: 1000)")  # fmt: skip
     add("--sigma0", metavar="STEP", type=arguments.positive,
         help="initial step size in grey values (default: 1; 0.2 for the digits)")  # fmt: skip
     add("--clip", action="store_true", help="clip candidates to valid grey values before each query")
@@ -107,15 +107,16 @@ def run(args: argparse.Namespace) -> int:
             images=args.images, methods=methods, sigma0=args.sigma0, budget=args.budget, clip=args.clip,
             round=args.round, target=args.target_class, threads=args.threads,
         )  # fmt: skip
-        line = Line(None if args.quiet else sys.stderr)
+        shown = None if args.quiet else Bar()
         try:
             with sigterm_as_ctrl_c():
-                outcome = pipeline.run_attack(settings, args.out, line)
+                report = pipeline.run_attack(settings, args.out, shown)
         finally:
-            line.close()
-        ledger = _ledger(args.out) if outcome.dataset.name == "mnist" else None
+            if shown is not None:
+                shown.line.close()
+        ledger = _ledger(args.out) if report.dataset.name == "mnist" else None
         command = shlex.join(["lmma", *args.words])
-        files = publish.publish(outcome, args.out, command, figures=not args.no_figures, ledger=ledger)
+        files = publish.publish(report, args.out, command, figures=not args.no_figures, ledger=ledger)
     except KeyboardInterrupt:
         print(f"lmma: interrupted; the same command goes on from {args.out}", file=sys.stderr)
         return status.INTERRUPTED
@@ -124,16 +125,16 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"attack needs {needed}, which is not installed: pip install {needed}") from None
     except (ValueError, TypeError, OSError) as error:
         raise UsageError(str(error)) from None
-    for words in outcome.words:
+    for words in report.words:
         print(f"lmma: {words}", file=sys.stderr)
     if args.json:
-        print(json.dumps(outcome.numbers() | {"files": [str(path) for path in files]}))
+        print(json.dumps(report.numbers() | {"files": [str(path) for path in files]}))
     else:
-        print(publish.markdown(outcome))
+        print(publish.markdown(report))
         if ledger is not None:
             print(f"Section 4.2 of the paper: {ledger.lead.partition('.')[0]}; see ledger.md.")
         print(f"page: {args.out / 'index.html'}")
-    sound = all(outcome.confirmed[m] == s.successes for m, s in outcome.summaries.items())
+    sound = all(report.confirmed[m] == s.successes for m, s in report.summaries.items())
     return status.OK if sound else status.UNSOLVED
 
 
@@ -145,32 +146,17 @@ def _ledger(out: Path) -> Table:
     return write_ledger(judge(attack_records(out), where=attacks.SECTION), out)
 
 
-class Line:
+class Bar:
     """Shows how far work is: a bar renewed in place on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, stream: TextIO | None) -> None:
-        self.stream = stream
-        self.live = stream is not None and stream.isatty()
-        self._next = 0.0
-        self._open = False
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.line = StatusLine(stream)
 
     def __call__(self, what: str, done: int, total: int, word: str) -> None:
         """Show the state if it is time to, or if a piece is complete."""
-        now = time.monotonic()
-        if self.stream is None or (now < self._next and done < total):
+        if not self.line.due() and done < total:
             return
-        self._next = now + (0.1 if self.live else 5.0)
-        filled = 24 * done // max(1, total)
-        bar = f"[{'#' * filled}{'.' * (24 - filled)}] " if self.live else ""
-        text = f"{what:<10} {bar}{done:,} of {total:,} {word}"
-        self.stream.write(f"\r\x1b[K{text}" if self.live else f"{text}\n")
-        self._open = self.live
+        shown = f"{bar(done / max(1, total))} " if self.line.live else ""
+        self.line.show(f"{what:<10} {shown}{done:,} of {total:,} {word}")
         if done >= total:
-            self.close()
-        self.stream.flush()
-
-    def close(self) -> None:
-        """End a line that is being renewed."""
-        if self.stream is not None and self._open:
-            self.stream.write("\n")
-            self._open = False
+            self.line.close()

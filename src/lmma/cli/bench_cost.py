@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
+from lmma.kernels.blas import THREAD_VARIABLES
 
 EPILOG = """\
 R is the time of one ask + tell divided by the time in which NumPy draws as many standard normal numbers in
@@ -24,7 +25,7 @@ examples:
   lmma bench
   lmma bench cost --dims 1000,10000,100000,1000000 --no-peers
 """
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(THREAD_VARIABLES, "1")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,15 +69,14 @@ def run(args: argparse.Namespace) -> int:
         say=lambda text: print(text, flush=True),
     )  # fmt: skip
     if record["exponent"] is not None:
-        print(f"From n = 1,000 on the time a sample of lm-ma-es grows like n^{record['exponent']:.2f}.")
+        print(f"From n = 1,000 on the time per sample of lm-ma-es grows like n^{record['exponent']:.2f}.")
     (args.out / "cost.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"{args.out / 'cost.json'}: all times, in seconds")
     try:
-        from lmma.output.plotting.cost import cost_figure
-        from lmma.output.plotting.style import save
+        from lmma.output.plotting import save, time_per_sample
 
-        save(cost_figure(record), args.out / "cost.png")
-        print(f"{args.out / 'cost.png'}: time a sample over n")
+        save(time_per_sample(record), args.out / "cost.png")
+        print(f"{args.out / 'cost.png'}: time per sample over n")
     except ImportError:
         print("no plot: matplotlib is not installed (pip install 'lmma[plot]')")
     return status.OK

@@ -54,18 +54,18 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
             status = OK
             if not args.report_only:
                 with sigterm_as_ctrl_c():
-                    outcome = runner.run()
-                if outcome.interrupted:
+                    summary = runner.run()
+                if summary.interrupted:
                     again = getattr(args, "command", "") or command_line(args.name, args)
                     print(
-                        f"Interrupted: {outcome.done} of {outcome.total} tasks are done and kept. "
+                        f"Interrupted: {summary.done} of {summary.total} tasks are done and kept. "
                         f"To go on:\n  {again}",
                         file=sys.stderr,
                     )
                     return INTERRUPTED, None
-                if not outcome.complete:
+                if not summary.complete:
                     print(
-                        f"{len(outcome.failed)} tasks failed; the same command tries them again",
+                        f"{len(summary.failed)} tasks failed; the same command tries them again",
                         file=sys.stderr,
                     )
                     status = UNSOLVED
@@ -78,13 +78,13 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
 def attack_records(folder: Path) -> list[dict[str, Any]]:
     """Return what the store in ``folder``, if there is one, knows of attacks."""
     from lmma.attack.records import record_fault
-    from lmma.experiments.analysis.attacks import KINDS
+    from lmma.experiments.analysis.samples import KINDS_OF_ATTACKS
     from lmma.store import FILE, Store
 
     if not (folder / FILE).exists():
         return []
     with Store(folder / FILE, record_fault) as store:
-        return [record for kind in KINDS for record in store.records(kind)]
+        return [record for kind in KINDS_OF_ATTACKS for record in store.records(kind)]
 
 
 @contextmanager

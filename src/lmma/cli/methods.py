@@ -6,7 +6,7 @@ import argparse
 import re
 
 from lmma.cli import arguments
-from lmma.output.tables import table
+from lmma.output.tables import text_table
 
 SIZES = (1_000, 100_000)  # where the memory is told unless asked otherwise
 EPILOG = """\
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from lmma.strategies.parts.recombination import default_popsize
 
     sizes = SIZES if args.dim is None else (args.dim,)
-    rows = [["name", "cost a sample", *(f"memory, n={n:,}" for n in sizes), "what it is"]]
+    rows = [["name", "cost per sample", *(f"memory, n={n:,}" for n in sizes), "what it is"]]
     for name in methods():
         cls = strategy_class(name)
         text, cost = _described(cls.__doc__ or "")
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     rows.append(
         ["auto", "", *("" for _ in sizes), f"the default, by n, budget and memory: {' or '.join(chosen)}"]
     )
-    print(table(rows, right=range(2, 2 + len(sizes))))
+    print(text_table(rows, right=range(2, 2 + len(sizes))))
     if args.verbose:
         from lmma import kernels
 
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _described(doc: str) -> tuple[str, str]:
-    """Return the first line of a strategy's docstring and the cost a sample that it names."""
+    """Return the first line of a strategy's docstring and the cost per sample that it names."""
     line = doc.strip().partition("\n")[0].rstrip(".")
     cost = re.search(r"O\((?:[^()]|\([^()]*\))*\)", line)
-    text = re.sub(r",? *O\(.*\)(?: a sample)?", "", line)
+    text = re.sub(r",? *O\(.*\)(?: (?:a|per) sample)?", "", line)
     return text, cost[0] if cost else "-"

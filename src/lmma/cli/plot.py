@@ -27,8 +27,7 @@ def run(args: argparse.Namespace) -> int:
     output = arguments.writable(args.output or str(file.with_suffix(".png")), "--output", PLOT_FILES)
     columns = read_log(file)
 
-    from lmma.output.plotting.log import panels
-    from lmma.output.plotting.style import save
+    from lmma.output.plotting import panels, save
 
     save(panels(columns, title=file.name), output)
     print(f"{output}: {len(columns['evaluations'])} records, {columns['evaluations'][-1]:,} evaluations")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lmma.output.tables import table
+from lmma.output.tables import text_table
 
 EPILOG = """\
 A name may have rotated- or shifted- before it, or both: rotated-cigar, shifted-rotated-cigar.
@@ -24,7 +24,9 @@ def run(args: argparse.Namespace) -> int:
     """Print the built-in problems."""
     from lmma import problems
 
-    print(table([["name", "what it is"], *([name, problems.get(name).doc] for name in problems.names())]))
+    print(
+        text_table([["name", "what it is"], *([name, problems.get(name).doc] for name in problems.names())])
+    )
     print()
     print("Each also as rotated-NAME (coordinates mixed) and shifted-NAME (optimum moved).")
     return 0

@@ -101,9 +101,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(task: object, args: argparse.Namespace) -> bool:
-    from lmma.experiments.tasks import Run
+    from lmma.experiments.tasks import Solve
 
-    if not isinstance(task, Run):
+    if not isinstance(task, Solve):
         return True
     wanted = {
         "n": [arguments.count(word) for word in args.dims.split(",")] if args.dims else None,

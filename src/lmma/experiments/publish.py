@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lmma.experiments.analysis import tables
 from lmma.experiments.analysis.figures import comparison, figures
-from lmma.experiments.claims import as_markdown as ledger_markdown
-from lmma.experiments.claims import judge, summary
+from lmma.experiments.analysis.samples import Records
+from lmma.experiments.claims import judge, ledger_page, summary
 from lmma.experiments.claims.ledger import Row
 from lmma.experiments.tasks import SIGMA0, TARGET
-from lmma.output.files import as_csv, write, write_text
+from lmma.output.files import as_csv, write_text
 from lmma.output.plotting.data import FigureData
+from lmma.output.plotting.paper import write_pictures
 from lmma.output.report import Chart, Commands, Part, Prose, Table, as_html, as_markdown
-
-Records = Sequence[Mapping[str, Any]]
 
 
 def publish(
@@ -31,7 +30,7 @@ def publish(
     ``attacks`` are records of attacks, from which section 4.2 is judged.
     """
     chosen = {name: data for name, data in figures(records).items() if wanted is None or name in wanted}
-    rows = judge([dict(record) for record in (*records, *attacks)])
+    rows = judge([*records, *attacks])
     charts = [_chart(data, out) for data in chosen.values()]
     _write_tables(records, out)
     parts: list[Part] = [write_ledger(rows, out), *charts, _settings(records), _again(command)]
@@ -45,7 +44,7 @@ def publish(
 
 def write_ledger(rows: Sequence[Row], out: Path) -> Table:
     """Write the ledger to ``out`` and return it as part of a report."""
-    write_text(out / "ledger.md", ledger_markdown(rows))
+    write_text(out / "ledger.md", ledger_page(rows))
     write_text(out / "ledger.csv", as_csv(row.columns() for row in rows))
     return Table(
         "The claims ledger", tuple(row.columns() for row in rows), verdict="verdict", folded=("rule",),
@@ -61,9 +60,7 @@ def publish_comparison(records: Records, out: Path, command: str) -> list[dict[s
         _chart(comparison(records), out),
         Table("Medians", tuple({name: str(value) for name, value in row.items()} for row in rows)),
         _settings(records),
-        Commands(
-            "How to run it again", (command,), "Finished runs are kept in the store and not done again."
-        ),
+        _again(command),
     ]
     _write_report(out, "Methods compared", "Evaluations and seconds until the target is reached.", parts)
     return rows
@@ -83,15 +80,8 @@ def _write_tables(records: Records, out: Path) -> None:
 
 def _chart(data: FigureData, out: Path) -> Chart:
     write_text(out / f"{data.name}.csv", as_csv(data.rows()))
-    try:
-        from lmma.output.plotting.paper import draw
-        from lmma.output.plotting.style import save
-
-        figure = draw(data)
-    except ImportError:  # no matplotlib: tables and the interactive page remain
-        return Chart(data)
-    for suffix in (".png", ".svg"):
-        write(out / f"{data.name}{suffix}", lambda aside: save(figure, aside))
+    if not write_pictures(data, out):
+        return Chart(data)  # tables and the interactive page remain
     return Chart(data, f"{data.name}.png", (out / f"{data.name}.svg").read_text(encoding="utf-8"))
 
 
@@ -117,7 +107,9 @@ def _settings(records: Records) -> Prose:
 
 
 def _again(command: str) -> Commands:
-    return Commands("How to run it again", (command,), "Finished runs are kept and not done again.")
+    return Commands(
+        "How to run it again", (command,), "Finished runs are kept in the store and not done again."
+    )
 
 
 def _either(values: Sequence[float]) -> str:

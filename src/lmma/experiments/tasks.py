@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from lmma import problems
 from lmma.experiments.peers import PEERS, peer_class
-from lmma.store import key_of
+from lmma.store import Record, key_of
 from lmma.strategies import Strategy, strategy_class
 
 TARGET = 1e-10  # f_tar of the paper
@@ -40,8 +40,8 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Run(Task):
-    """One run to a target: the unit of every comparison."""
+class Solve(Task):
+    """One run of a method on a problem, to a target: the unit of every comparison."""
 
     problem: str
     method: str  # a registered name, that of a peer, or "module:Class"
@@ -74,11 +74,20 @@ class Run(Task):
 
 
 @dataclass(frozen=True)
-class Timing(Task):
-    """Internal cost of a generation, without any objective."""
+class Measurement(Task):
+    """What a few generations of a method cost, without any objective."""
 
     method: str
     n: int
+
+    def refuse_what_is_unknown(self) -> None:
+        """Raise ValueError if there is no such method."""
+        find_method(self.method)
+
+
+@dataclass(frozen=True)
+class Timing(Measurement):
+    """Internal cost of a generation."""
 
     kind = "timing"
     exclusive = True
@@ -88,17 +97,10 @@ class Timing(Task):
         """The task in a few words."""
         return f"time a generation of {self.method}, n={self.n}"
 
-    def refuse_what_is_unknown(self) -> None:
-        """Raise ValueError if there is no such method."""
-        find_method(self.method)
-
 
 @dataclass(frozen=True)
-class Memory(Task):
+class Memory(Measurement):
     """Peak memory of a few generations."""
-
-    method: str
-    n: int
 
     kind = "memory"
 
@@ -106,10 +108,6 @@ class Memory(Task):
     def label(self) -> str:
         """The task in a few words."""
         return f"memory of {self.method}, n={self.n}"
-
-    def refuse_what_is_unknown(self) -> None:
-        """Raise ValueError if there is no such method."""
-        find_method(self.method)
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ class LargeScale(Task):
             )
 
 
-KINDS: dict[str, type[Task]] = {cls.kind: cls for cls in (Run, Timing, Memory, Invariance, LargeScale)}
+KINDS: dict[str, type[Task]] = {cls.kind: cls for cls in (Solve, Timing, Memory, Invariance, LargeScale)}
 
 
 def task_from(kind: str, spec: dict[str, Any]) -> Task:
@@ -176,7 +174,7 @@ def task_from(kind: str, spec: dict[str, Any]) -> Task:
     return cls(**{field.name: spec[field.name] for field in fields(cls)})
 
 
-def record_fault(key: str, kind: str, record: dict[str, Any]) -> str | None:
+def record_fault(key: str, kind: str, record: Record) -> str | None:
     """Return what is wrong with a record of ours, or None: the check of :class:`Store`."""
     if kind not in KINDS:
         return None  # another kind of work that shares the store judges its own
@@ -199,13 +197,13 @@ class Grid:
     target: float = TARGET
     sigma0: float = SIGMA0
 
-    def tasks(self) -> Iterator[Run]:
+    def tasks(self) -> Iterator[Solve]:
         """Return every run of the grid."""
         for n in self.dims:
             for problem in self.problems:
                 for method in self.methods:
                     for seed in range(1, self.seeds + 1):
-                        yield Run(problem, method, n, seed, self.budget * n, self.target, self.sigma0)
+                        yield Solve(problem, method, n, seed, self.budget * n, self.target, self.sigma0)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from lmma.experiments.analysis.samples import Evidence
+from lmma.experiments.analysis.samples import Evidence, Records
 from lmma.experiments.presets import (
     ACMA,
     ARCHIVE,
@@ -22,8 +21,6 @@ from lmma.experiments.presets import (
     VD,
 )  # fmt: skip
 from lmma.output.plotting.data import FigureData, Panel, Series
-
-Records = Sequence[Mapping[str, Any]]
 
 NAMES = {
     LM: "LM-MA-ES", MA: "MA-ES", LMCMA: "LM-CMA-ES", VD: "VD-CMA-ES", CMA: "CMA-ES", ACMA: "active CMA-ES",
@@ -55,7 +52,7 @@ def problem_name(problem: str) -> str:
 
 
 def cost_figure(evidence: Evidence, records: Records, methods: Sequence[str] = (LM, MA)) -> FigureData:
-    """Return figure 1: CPU time a sample, and memory, over n."""
+    """Return figure 1: CPU time per sample, and memory, over n."""
     timing = []
     for method in methods:
         found = [r for r in records if r["kind"] == "timing" and r["spec"]["method"] == method]
@@ -173,7 +170,7 @@ def rotation_figure(evidence: Evidence, problems: Iterable[str] = CURVES) -> Fig
     )
 
 
-def median_run(records: Sequence[Mapping[str, Any]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def median_run(records: Records) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the curve of the run in the middle, those without success last."""
     ranked = sorted(records, key=lambda record: record["evaluations_to_target"] or math.inf)
     curve = ranked[(len(ranked) - 1) // 2]["curve"]

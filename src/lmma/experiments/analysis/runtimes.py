@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lmma.experiments.analysis.samples import Records
 from lmma.experiments.peers import PEERS
 from lmma.experiments.schedule.coco import TARGETS
-from lmma.output.files import as_csv, write, write_text
+from lmma.output.files import as_csv, write_text
 from lmma.output.plotting.data import FigureData, Panel, Series
-
-Records = Sequence[Mapping[str, Any]]
+from lmma.output.plotting.paper import write_pictures
+from lmma.output.tables import markdown_table
+from lmma.store import Record
 
 GROUPS = {
     "separable, f1 to f5": range(1, 6),
@@ -77,20 +79,12 @@ def shares(records: Records) -> list[dict[str, Any]]:
 def publish_runtimes(records: Records, out: Path, command: str, order: Sequence[str] = ()) -> str:
     """Write figures, CSV and a page of Markdown to ``out``; return the table of shares."""
     rows = shares(sorted(records, key=lambda r: _rank(order, r["spec"]["method"])))
-    columns = list(rows[0])
-    table = "\n".join(
-        f"| {' | '.join(cells)} |"
-        for cells in (
-            columns,
-            ["---"] * len(columns),
-            *([str(row[column]) for column in columns] for row in rows),
-        )
-    )
+    table = markdown_table([list(rows[0]), *([str(cell) for cell in row.values()] for row in rows)])
     pictures = []
     for n in sorted({r["spec"]["n"] for r in records}):
         data = runtime_figure(records, n, order)
         write_text(out / f"{data.name}.csv", as_csv(_thinned(data)))
-        if _draw(data, out):
+        if write_pictures(data, out):
             pictures.append(f"![{data.title}]({data.name}.png)")
     write_text(out / "runs.csv", as_csv(_runs(records)))
     budgets = sorted({r["spec"]["budget"] // r["spec"]["n"] for r in records})
@@ -106,19 +100,6 @@ def publish_runtimes(records: Records, out: Path, command: str, order: Sequence[
     ]
     write_text(out / "README.md", "\n\n".join(text) + "\n")
     return table
-
-
-def _draw(data: FigureData, out: Path) -> bool:
-    try:
-        from lmma.output.plotting.paper import draw
-        from lmma.output.plotting.style import save
-
-        figure = draw(data)
-    except ImportError:  # no matplotlib: the tables remain
-        return False
-    for suffix in (".png", ".svg"):
-        write(out / f"{data.name}{suffix}", lambda aside: save(figure, aside))
-    return True
 
 
 def _thinned(data: FigureData) -> list[dict[str, Any]]:
@@ -140,7 +121,7 @@ def _runs(records: Records) -> list[dict[str, Any]]:
             "targets met": sum(hit is not None for hit in r["hits"]),
             "precision": r["precision"],
             "evaluations": r["evaluations"],
-            "restarts": r["legs"] - 1,
+            "restarts": _restarts(r),
             **{name: r["hits"][i] for name, i in shown.items()},
         }
         for r in records
@@ -148,8 +129,13 @@ def _runs(records: Records) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["n"], row["method"], row["function"], row["instance"]))
 
 
-def _by(records: Records, name: str) -> dict[Any, list[Mapping[str, Any]]]:
-    groups: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
+def _restarts(record: Record) -> int:
+    """Return how often a run started anew; records of 0.1.0 count the runs between."""
+    return int(record["restarts"] if "restarts" in record else record["legs"] - 1)
+
+
+def _by(records: Records, name: str) -> dict[Any, list[Record]]:
+    groups: dict[Any, list[Record]] = defaultdict(list)
     for record in records:
         groups[record["spec"][name]].append(record)
     return groups

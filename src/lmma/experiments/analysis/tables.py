@@ -1,16 +1,19 @@
-"""Records as flat rows, one table a kind."""
+"""Records as flat rows, one table for each kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from lmma.experiments.analysis.samples import Evidence
+from lmma.output.tables import columns_of, text_table
+from lmma.store import Record
+
 Rows = list[dict[str, Any]]
-Record = Mapping[str, Any]
 
 
 def runs(records: Iterable[Record]) -> Rows:
-    """Return one row a run, without its curve."""
+    """Return one row for each run, without its curve."""
     wanted = (
         "success", "evaluations_to_target", "evaluations", "generations", "popsize", "best_fun", "reason",
         "seconds", "cpu_seconds", "internal_seconds",
@@ -50,8 +53,6 @@ def measurements(records: Iterable[Record]) -> Rows:
 
 def medians(records: Iterable[Record]) -> Rows:
     """Return one row for each problem, method and n: successes, median evaluations and seconds."""
-    from lmma.experiments.analysis.samples import Evidence
-
     records = [record for record in records if record["kind"] == "run"]
     rows: Rows = []
     for protocol in sorted({(r["spec"]["target"], r["spec"]["sigma0"]) for r in records}):
@@ -75,20 +76,4 @@ def _plain(value: Any) -> Any:
 
 def as_text(rows: Rows) -> str:
     """Return rows as an aligned table for a terminal."""
-    if not rows:
-        return "(nothing)"
-    columns = list(rows[0])
-    cells = [columns, *([_cell(row[column]) for column in columns] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    right = [all(isinstance(row[c], int | float) or row[c] == "" for row in rows) for c in columns]
-    return "\n".join(
-        "  ".join(
-            text.rjust(width) if flag else text.ljust(width)
-            for text, width, flag in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in cells
-    )
-
-
-def _cell(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return text_table(*columns_of(rows)) if rows else "(nothing)"

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from lmma.experiments.analysis.attacks import BAND, BANDS, share
-from lmma.experiments.analysis.samples import Evidence
+from lmma.experiments.analysis.samples import BAND, Evidence, share
 from lmma.experiments.claims.compare import LM, MA
 from lmma.experiments.claims.ledger import Finding, claim, decided, undecided
+from lmma.output.plotting.attack import BANDS
 
 CSA = "csa-es"
 SECTION = "section 4.2"

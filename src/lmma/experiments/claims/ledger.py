@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from lmma.experiments.analysis.samples import Evidence
+from lmma.output.tables import markdown_table
+from lmma.store import Record
 
 Verdict = Literal["holds", "fails", "not enough data"]
 PAPER_RANGE = 128  # the smallest n the paper speaks of
@@ -71,7 +73,7 @@ def claim(id: str, where: str, wording: str, rule: str) -> Callable[[Decide], De
     return enter
 
 
-def judge(records: Iterable[dict[str, Any]], where: str = "") -> list[Row]:
+def judge(records: Iterable[Record], where: str = "") -> list[Row]:
     """Return the ledger: every claim, or those that stand ``where``, with what ``records`` say about it."""
     evidence = Evidence(records, smallest=PAPER_RANGE)
     return [Row(claim, claim.decide(evidence)) for claim in CLAIMS if claim.where.startswith(where)]
@@ -97,24 +99,15 @@ def decided(yes: bool, measured: str) -> Finding:
     return holds(measured) if yes else fails(measured)
 
 
-def as_markdown(rows: Iterable[Row], title: str = "The claims ledger") -> str:
+def ledger_page(rows: Iterable[Row], title: str = "The claims ledger") -> str:
     """Return the ledger as a Markdown page."""
     rows = list(rows)
-    lines = [
-        f"# {title}",
-        "",
-        summary(rows),
-        "",
-        "| | claim | where | measured | verdict |",
-        "|---|---|---|---|---|",
-    ]
+    table = [["", "claim", "where", "measured", "verdict"]]
     for row in rows:
         c = row.columns()
-        cells = [c["id"], c["claim"], c["where"], c["measured"], f"**{c['verdict']}**"]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines += ["", "## The rules", ""]
-    lines += [f"- **{row.claim.id}** {row.claim.rule}" for row in rows]
-    return "\n".join(lines) + "\n"
+        table.append([c["id"], c["claim"], c["where"], c["measured"], f"**{c['verdict']}**"])
+    rules = "\n".join(f"- **{row.claim.id}** {row.claim.rule}" for row in rows)
+    return "\n\n".join([f"# {title}", summary(rows), markdown_table(table), "## The rules", rules]) + "\n"
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
 from lmma.experiments.schedule.eta import readable
 from lmma.experiments.tasks import Task
+from lmma.output.progress import StatusLine, bar
+from lmma.store import Record
 
 QUIET = 60.0  # seconds between two lines in a pipe about what is under way
 
@@ -35,63 +34,60 @@ class Display:
     """Shows how many tasks are done, which run, and how long the rest will take."""
 
     def __init__(self, total: int, done: int = 0, stream: TextIO | None = None) -> None:
-        self.stream = sys.stderr if stream is None else stream
-        self.live = self.stream.isatty()
+        self.line = StatusLine(stream, every=QUIET)
         self.total, self.done = total, done
-        self._next = 0.0
         self._waiting = False
 
-    def say(self, text: str) -> None:
-        """Print a line that stays."""
-        self.stream.write(f"\r\x1b[K{text}\n" if self.live else f"{text}\n")
-        self.stream.flush()
+    @property
+    def live(self) -> bool:
+        """Whether the line is renewed on a terminal."""
+        return self.line.live
 
-    def finished(self, task: Task, record: dict[str, Any], left: float) -> None:
+    def finished(self, task: Task, record: Record, left: float) -> None:
         """Note that a task is done."""
         self.done += 1
         if not self.live:
-            self.say(f"[{self.done}/{self.total}] {task.label}: {outcome(record)}; {remaining(left)}")
+            self._say(f"{task.label}: {in_brief(record)}; {remaining(left)}")
 
     def failed(self, task: Task, words: str) -> None:
         """Say that a task could not be done."""
-        self.say(f"[{self.done}/{self.total}] {task.label}: FAILED, {words}")
+        self._say(f"{task.label}: FAILED, {words}")
 
     def due(self) -> bool:
-        """Whether it is time to :meth:`show` again."""
-        return time.monotonic() >= self._next
+        """Return whether it is time to :meth:`show` again."""
+        return self.line.due()
 
     def show(self, running: Sequence[InFlight], left: float, passed: float = 0.0) -> None:
         """Renew the line on a terminal, its bar a share of time; in a pipe say now and then what runs."""
-        self._next = time.monotonic() + (0.1 if self.live else QUIET)
-        if not self.live:
-            if passed >= QUIET and running:
-                texts = "; ".join(item.text() for item in running)
-                self.say(f"[{self.done}/{self.total}] running: {texts}; {remaining(left)}")
-            return
-        share = passed / (passed + left) if passed + left > 0 else 1.0
-        bar = ("#" * round(20 * share)).ljust(20, ".")
-        text = f"[{bar}] {self.done}/{self.total}, {remaining(left)}"
-        if running:
-            text += " | " + " | ".join(item.text() for item in running)
-        width = shutil.get_terminal_size().columns - 1
-        self.stream.write("\r\x1b[K" + (text if len(text) <= width else text[: width - 3] + "..."))
-        self.stream.flush()
+        texts = [item.text() for item in running]
+        if self.live:
+            share = passed / (passed + left) if passed + left > 0 else 1.0
+            self.line.show(
+                " | ".join([f"{bar(share, 20)} {self.done}/{self.total}, {remaining(left)}", *texts])
+            )
+        elif running and passed >= QUIET:
+            self.line.show(f"[{self.done}/{self.total}] running: {'; '.join(texts)}; {remaining(left)}")
+        else:
+            self.line.wait()
 
     def waiting(self, others: int) -> None:
-        """Say once that the rest is in the hands of another process."""
+        """Say once that another process does the rest."""
         if not self._waiting:
             self._waiting = True
-            self.say(f"{others} of the tasks are being done by another process on this store; waiting for it")
+            self.line.say(
+                f"{others} of the tasks are being done by another process on this store; waiting for it"
+            )
 
     def close(self) -> None:
         """Leave the terminal on a fresh line."""
-        if self.live:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+        self.line.close(erase=True)
+
+    def _say(self, text: str) -> None:
+        self.line.say(f"[{self.done}/{self.total}] {text}")
 
 
-def outcome(record: dict[str, Any]) -> str:
-    """Return what came of a task in a few words."""
+def in_brief(record: Record) -> str:
+    """Return the result of a task in a few words."""
     if record["kind"] == "run":
         seconds = f"{record['seconds']:.1f} s"
         if record["success"]:
@@ -101,7 +97,7 @@ def outcome(record: dict[str, Any]) -> str:
             f"stopped ({record['reason']}) after {record['evaluations']:,} evaluations at {best}, {seconds}"
         )
     if record["kind"] == "timing":
-        return f"{record['seconds']['best'] * 1e6:.2f} microseconds a sample"
+        return f"{record['seconds']['best'] * 1e6:.2f} microseconds per sample"
     if record["kind"] == "memory":
         return f"{record['peak_bytes'] / 2**20:.1f} MiB"
     if record["kind"] == "largescale":

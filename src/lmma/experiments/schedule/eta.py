@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lmma.experiments.tasks import LargeScale, Run, Task, Timing
+from lmma.experiments.tasks import LargeScale, Solve, Task, Timing
 from lmma.strategies import strategy
 from lmma.strategies.parts.recombination import default_popsize
 
@@ -47,7 +47,7 @@ _LIMITED = {"lm-ma-es": 1.0, "vd-cma-es": 2.0, "lm-cma-es": 4.0, "lm-ma-es-archi
 _UNKNOWN = 3.0  # a strategy of the user's
 
 
-def expected_evaluations(run: Run) -> float:
+def expected_evaluations(run: Solve) -> float:
     """Return about how many evaluations a run will use."""
     plain = run.problem
     while plain.startswith(("rotated-", "shifted-")):
@@ -67,7 +67,7 @@ class Clock:
         self._probe = dict(seconds) if seconds is not None else _calibrate()
         self._known: dict[tuple[str, str, int], list[float]] = defaultdict(list)
         self._ratio: dict[str, tuple[float, float]] = {}  # method -> seconds taken, seconds guessed
-        self._so_far: dict[Run, tuple[float, float]] = {}  # the same for runs in flight
+        self._so_far: dict[Solve, tuple[float, float]] = {}  # the same for runs in flight
 
     def expected(self, task: Task) -> float:
         """Return about how many seconds ``task`` will take."""
@@ -75,7 +75,7 @@ class Clock:
             known = self._known.get(("", task.method, task.n))
             each = self._each(task.method, task.n) + 1e-5 * default_popsize(task.n)
             return sum(known) / len(known) if known else task.budget / default_popsize(task.n) * each
-        if not isinstance(task, Run):
+        if not isinstance(task, Solve):
             return 3.0 if isinstance(task, Timing) else 0.5
         known = self._known.get((task.problem, task.method, task.n))
         if known:
@@ -94,7 +94,7 @@ class Clock:
         """Take note of how long a task took."""
         if isinstance(task, LargeScale):
             self._known["", task.method, task.n].append(float(record["seconds"]))
-        if isinstance(task, Run):
+        if isinstance(task, Solve):
             self._so_far.pop(task, None)
             seconds = float(record["seconds"])
             self._known[task.problem, task.method, task.n].append(seconds)
@@ -104,16 +104,16 @@ class Clock:
 
     def watch(self, task: Task, seconds: float, evaluations: int) -> None:
         """Take note of how far a run in flight has come; it tells how busy the machine is."""
-        if isinstance(task, Run):
+        if isinstance(task, Solve):
             share = min(0.99, evaluations / expected_evaluations(task))
             self._so_far[task] = (seconds, share * self.guess(task))
 
     def forget(self, task: Task) -> None:
         """Take back what :meth:`watch` noted of a run that came to nothing."""
-        if isinstance(task, Run):
+        if isinstance(task, Solve):
             self._so_far.pop(task, None)
 
-    def guess(self, run: Run) -> float:
+    def guess(self, run: Solve) -> float:
         """Return the first guess, from evaluations and the calibration alone."""
         generations = expected_evaluations(run) / default_popsize(run.n)
         each = self._each(run.method, run.n)

@@ -15,33 +15,37 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import lmma
 from lmma import kernels, problems
-from lmma.evaluation import Evaluator
-from lmma.experiments.peers import PEERS
+from lmma.experiments.peers import ADAPTORS
 from lmma.experiments.schedule import coco
-from lmma.experiments.tasks import Invariance, LargeScale, Memory, Run, Task, Timing, find_method
-from lmma.run.generation import run
-from lmma.run.observers import Progress
-from lmma.run.stopping import Limits
+from lmma.experiments.schedule.objective import Array, Report, WatchedObjective
+from lmma.experiments.tasks import (
+    Invariance,
+    LargeScale,
+    Memory,
+    Solve,
+    Task,
+    Timing,
+    find_method,
+)
+from lmma.kernels.blas import THREAD_VARIABLES
+from lmma.store import Record
 from lmma.strategies import Strategy
 
-Report = Callable[[int, float], None]  # evaluations so far, best value so far
-Array = npt.NDArray[np.floating]
+Rowwise = Callable[[Array], Array]
 
-GROWTH = 1.05  # evaluations between two points of a curve grow by this factor: 280 points for 10^7
 # What may differ between two runs of one spec. CPU seconds of a process with one thread are its wall-clock
 # time on a quiet machine, and stay so on a busy one: figures and claims use them.
 MEASURED = ("seconds", "cpu_seconds", "internal_seconds", "peak_bytes")
 AROUND = ("versions", "machine")
 
 
-def perform(task: Task, report: Report | None = None) -> dict[str, Any]:
+def perform(task: Task, report: Report | None = None) -> Record:
     """Return the record of ``task``, done now; ``report`` is called now and then on the way."""
-    if isinstance(task, Run):
-        result = _run(task, report)
+    if isinstance(task, Solve):
+        result = _solve(task, report)
     elif isinstance(task, Timing):
         result = _time(task)
     elif isinstance(task, Memory):
@@ -61,7 +65,7 @@ def perform(task: Task, report: Report | None = None) -> dict[str, Any]:
     }
 
 
-def timeless(record: dict[str, Any]) -> dict[str, Any]:
+def timeless(record: Record) -> Record:
     """Return what must be the same whenever, and however often interrupted, a task is done."""
     return {name: value for name, value in record.items() if name not in (*MEASURED, *AROUND)}
 
@@ -80,14 +84,14 @@ def versions() -> dict[str, str]:
 def package_versions(task: Task) -> dict[str, str]:
     """Return the versions of the other packages that ``task`` needs."""
     method = getattr(task, "method", "")
-    needed = [PEERS[method].package] if method in PEERS else []
+    needed = [ADAPTORS[method].package] if method in ADAPTORS else []
     if isinstance(task, LargeScale):
         needed.append("coco-experiment")
     return {package: metadata.version(package) for package in needed}
 
 
 @cache
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, str | int]:
     """Return what the times may depend on."""
     return {"system": platform.system(), "processor": _processor(), "cores": os.cpu_count() or 0}
 
@@ -103,104 +107,54 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-class _Counted(Evaluator):
-    """Evaluates a problem; knows when the target was first met, and the time it took."""
-
-    def __init__(self, function: Callable[[Array], Any], target: float) -> None:
-        super().__init__("raise")
-        self.function = function
-        self.target = target
-        self.evaluations = 0
-        self.hit: int | None = None  # evaluations up to and including the first at or below the target
-        self.seconds = 0.0
-
-    def __call__(self, candidates: Array) -> npt.NDArray[np.float64]:
-        """Return one value for each row."""
-        start = time.perf_counter()
-        values: npt.NDArray[np.float64] = self.function(candidates)
-        self.seconds += time.perf_counter() - start
-        if self.hit is None and values.min() <= self.target:
-            self.hit = self.evaluations + int(np.argmax(values <= self.target)) + 1
-        self.evaluations += len(values)
-        return values
-
-
-class _Curve:
-    """Keeps a point whenever the evaluations have grown by a constant factor, and the last."""
-
-    def __init__(self, report: Report | None) -> None:
-        self.points: list[tuple[int, float]] = []
-        self._due = 0.0
-        self._last = (0, math.inf)
-        self._report = report
-
-    def __call__(self, progress: Progress) -> None:
-        self._last = (progress.evaluations, progress.best_fun)
-        if progress.evaluations >= self._due:
-            self.points.append(self._last)
-            self._due = progress.evaluations * GROWTH
-        if self._report is not None and progress.generation % 256 == 0:
-            self._report(*self._last)
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the curve as two lists, without what JSON cannot say."""
-        points = self.points if self.points and self.points[-1] == self._last else [*self.points, self._last]
-        points = [point for point in points if math.isfinite(point[1])]
-        return {"evaluations": [p[0] for p in points], "best_fun": [float(f"{p[1]:.6g}") for p in points]}
-
-
-def _run(task: Run, report: Report | None) -> dict[str, Any]:
+def _solve(task: Solve, report: Report | None) -> dict[str, Any]:
     problem = problems.get(task.problem)
-    cls = find_method(task.method)
     # The start depends on the seed alone, so that all methods set out from the same point.
     x0 = problems.suites.start(problem, task.n, np.random.default_rng([task.seed, task.n]))
     problem.function(x0[np.newaxis])  # draws the rotation, if there is one, before the clock starts
-    evaluate = _Counted(problem.function, task.target)
-    curve = _Curve(report)
+    _import_what_a_run_needs()
+    objective = WatchedObjective(problem.function, (task.target,), report)
+    method = find_method(task.method)
     start, cpu = time.perf_counter(), time.process_time()
-    es = cls(x0, task.sigma0, rng=task.seed)
-    _search_beyond_the_target(es, task.target)
-    limits = Limits(maxfevals=task.budget, ftarget=task.target)
-    limits.refuse_less_than_a_generation(es.popsize)
-    stop = run(es, evaluate, limits, (curve,))
+    # Only a search that is stuck stops before the target. With the default tolfun a slow one ends just above
+    # 1e-10: on the ellipsoid at n = 128 f falls by 5% in the generations that tolfun looks at. A run in
+    # Rosenbrock's local optimum, f = 3.99, still stops: in the end its values vary by rounding alone.
+    result = lmma.minimize(
+        objective, x0, task.sigma0, method=method, rng=task.seed, vectorized=True, stagnation=False,
+        maxfevals=task.budget, ftarget=task.target, tolx=0.0, tolfun=1e-4 * abs(task.target),
+    )  # fmt: skip
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    best = float(es.best_fun)
+    objective.raise_error()
     return {
-        "success": evaluate.hit is not None,
-        "evaluations_to_target": evaluate.hit,
-        "evaluations": int(es.evaluations),
-        "generations": int(es.generation),
-        "popsize": int(es.popsize),
-        "best_fun": best if math.isfinite(best) else None,
-        "reason": stop.reason,
+        "success": bool(objective.hits),
+        "evaluations_to_target": objective.hits[0] if objective.hits else None,
+        "evaluations": int(result.nfev),
+        "generations": int(result.nit),
+        "popsize": objective.popsize,
+        "best_fun": float(result.fun) if math.isfinite(result.fun) else None,
+        "reason": result.reason,
         "seconds": seconds,
         "cpu_seconds": cpu,
         # CPU time is not asked for in every generation: that is a call to the system, and not a cheap one.
-        "internal_seconds": cpu * (1.0 - evaluate.seconds / seconds),
-        "curve": curve.columns(),
+        "internal_seconds": cpu * (1.0 - objective.seconds / seconds),
+        "curve": objective.curve(),
     }
 
 
-def _search_beyond_the_target(es: Any, target: float) -> None:
-    """Set the tolerances so that only a search that is stuck stops before the target.
-
-    With the default ``tolfun`` a slow search ends just above 1e-10: on the ellipsoid at n = 128 f falls by 5%
-    in the generations that ``tolfun`` looks at. A run in Rosenbrock's local optimum, f = 3.99, still stops,
-    since its values vary by rounding alone in the end.
-    """
-    for name, value in (("tolx", 0.0), ("tolfun", 1e-4 * abs(target))):
-        if hasattr(es, name):
-            setattr(es, name, value)
+@cache
+def _import_what_a_run_needs() -> None:
+    """Make a run of one generation: what is imported on first use is no part of the next run's time."""
+    lmma.minimize(lambda X: X[:, 0], [0.0, 0.0], 1.0, method="csa-es", vectorized=True, maxiter=1)
 
 
 # Internal cost and memory: no objective, ranks at random
 
 SHORTEST, LONGEST = 0.4, 8.0  # seconds spent on timing one method at one n
-ROUNDS = 40
+TURNS = 40
 
 
 def _time(task: Timing) -> dict[str, Any]:
-    """Return CPU seconds a sample, warm and with all direction vectors in use, over many short rounds."""
+    """Return CPU seconds per sample, warm and with all direction vectors in use, over many short turns."""
     es = find_method(task.method)(np.zeros(task.n), 1.0, rng=1)
     values = np.random.default_rng(1).standard_normal((64, es.popsize))
     out = np.empty((es.popsize, task.n))
@@ -211,27 +165,27 @@ def _time(task: Timing) -> dict[str, Any]:
         _generation(es, values[warm % 64], out)
         warm += 1
     took = (time.perf_counter() - begin) / warm
-    batch = max(1, round(SHORTEST / ROUNDS / took))
-    rounds: list[float] = []
+    batch = max(1, round(SHORTEST / TURNS / took))
+    turns: list[float] = []
     begin = time.perf_counter()
-    while len(rounds) < 3 or (len(rounds) < ROUNDS and time.perf_counter() - begin < LONGEST):
+    while len(turns) < 3 or (len(turns) < TURNS and time.perf_counter() - begin < LONGEST):
         start = time.process_time()
         for g in range(batch):
             _generation(es, values[g % 64], out)
-        rounds.append((time.process_time() - start) / (batch * es.popsize))
+        turns.append((time.process_time() - start) / (batch * es.popsize))
     return {
         "popsize": int(es.popsize),
         "seconds": {
-            "rounds": len(rounds),
-            "best": min(rounds),
-            "lower": float(np.quantile(rounds, 0.25)),
-            "median": median(rounds),
-            "upper": float(np.quantile(rounds, 0.75)),
+            "rounds": len(turns),
+            "best": min(turns),
+            "lower": float(np.quantile(turns, 0.25)),
+            "median": median(turns),
+            "upper": float(np.quantile(turns, 0.75)),
         },
     }
 
 
-def _generation(es: Any, values: Array, out: Array) -> None:
+def _generation(es: Strategy, values: Array, out: Array) -> None:
     es.ask(out)
     es.tell(values)
 
@@ -268,7 +222,7 @@ def _compare(task: Invariance) -> dict[str, Any]:
     function = problems.get("ellipsoid").function
     shift, scale = np.zeros(task.n), 1.0
     options: dict[str, Any] = {}
-    changed: Callable[[Array], Any] = function
+    changed: Rowwise = function
     if task.change == "monotone":
         changed = _third_root_of(function)
     elif task.change == "translation":
@@ -286,11 +240,10 @@ def _compare(task: Invariance) -> dict[str, Any]:
     return {"difference": apart / float(np.max(np.abs(one.mean - x0)))}
 
 
-def _third_root_of(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
+def _third_root_of(function: Rowwise) -> Rowwise:
     return lambda X: np.cbrt(function(X)) - 7.0
 
 
-def processor_threads_one() -> dict[str, str]:
+def one_thread() -> dict[str, str]:
     """Return the environment under which every library uses one thread: runs are what is parallel."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LMMA_NUM_THREADS")
-    return dict.fromkeys(names, "1")
+    return dict.fromkeys((*THREAD_VARIABLES, "LMMA_NUM_THREADS"), "1")

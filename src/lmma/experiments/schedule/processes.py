@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from lmma.experiments.schedule.execute import perform, processor_threads_one
+from lmma.experiments.schedule.execute import one_thread, perform
 from lmma.experiments.tasks import Task
 
 EVERY = 0.5  # seconds between two signs of progress from a worker
@@ -63,26 +63,26 @@ class _Reporter:
             self.connection.send(("progress", (evaluations, best)))
 
 
-class Worker:
-    """A process and what it does now."""
+class TaskWorker:
+    """A process that carries out one task at a time."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of BLAS, broken
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=serve, args=(theirs,), daemon=True)
-        with _environment(processor_threads_one()):
+        with _environment(one_thread()):
             self.process.start()
         theirs.close()
         self.task: Task | None = None
         self.since = 0.0
 
     def give(self, task: Task) -> None:
-        """Let the worker do ``task``."""
+        """Send ``task`` to the process."""
         self.task, self.since = task, time.monotonic()
         self.connection.send(task)
 
     def messages(self) -> Iterator[Message]:
-        """Return what the worker has said; ("died", words) if it is gone."""
+        """Return the messages that have arrived; ("died", words) if it is gone."""
         try:
             while self.connection.poll():
                 yield self.connection.recv()
@@ -104,10 +104,10 @@ def _cause(exitcode: int | None) -> str:
     return f"its process ended with code {exitcode}"
 
 
-def ready(workers: Sequence[Worker], timeout: float) -> list[Worker]:
-    """Return the workers that have something to say, after at most ``timeout`` seconds."""
-    heard = set(wait([worker.connection for worker in workers], timeout))
-    return [worker for worker in workers if worker.connection in heard]
+def ready(workers: Sequence[TaskWorker], timeout: float) -> list[TaskWorker]:
+    """Return the workers that have sent a message, after at most ``timeout`` seconds."""
+    readable = set(wait([worker.connection for worker in workers], timeout))
+    return [worker for worker in workers if worker.connection in readable]
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import TextIO
 
 from lmma.experiments.schedule.display import Display, InFlight
 from lmma.experiments.schedule.eta import Clock, readable, time_left
-from lmma.experiments.schedule.processes import Worker, ready
-from lmma.experiments.tasks import Run, Task, refuse_what_is_unknown, unique
+from lmma.experiments.schedule.processes import TaskWorker, ready
+from lmma.experiments.tasks import Solve, Task, refuse_what_is_unknown, unique
 from lmma.store import Store
 
 HEARTBEAT = 60.0  # seconds between two signs of life in the store
@@ -19,8 +19,8 @@ LOOK = 2.0  # seconds between two looks whether another process has finished its
 
 
 @dataclass
-class Outcome:
-    """What became of the tasks."""
+class RunnerSummary:
+    """How many of the tasks have a record, and why others have none."""
 
     total: int
     done: int
@@ -72,14 +72,14 @@ class Runner:
         self.left = {key: task for key, task in self.tasks.items() if key not in here}
         self.display = Display(len(self.tasks), len(here), stream)
         self.failed: dict[str, str] = {}
-        self._crew: list[Worker] = []
+        self._processes: list[TaskWorker] = []
         self._progress: dict[str, tuple[int, float]] = {}
         self._began = time.monotonic()
 
     def announce(self) -> str:
         """Return how much there is to do and about how long it will take."""
         total, left = len(self.tasks), len(self.left)
-        runs = sum(isinstance(task, Run) for task in self.tasks.values())
+        runs = sum(isinstance(task, Solve) for task in self.tasks.values())
         text = f"{total} tasks ({runs} runs)"
         if left < total:
             text += f", {total - left} of them done before"
@@ -93,7 +93,7 @@ class Runner:
         alone = 0.0
         lengths = []
         now = time.monotonic()
-        since = {worker.task.key: worker.since for worker in self._crew if worker.task is not None}
+        since = {worker.task.key: worker.since for worker in self._processes if worker.task is not None}
         for key, task in self.left.items():
             seconds = self.clock.expected(task)
             if key in since:
@@ -104,8 +104,8 @@ class Runner:
                 lengths.append(seconds)
         return alone + time_left(lengths, self.workers)
 
-    def run(self) -> Outcome:
-        """Do everything; on Ctrl-C keep what is finished and say so in the outcome."""
+    def run(self) -> RunnerSummary:
+        """Do everything; on Ctrl-C keep what is finished and say so in the summary."""
         interrupted = False
         self._began = time.monotonic()
         try:
@@ -118,13 +118,13 @@ class Runner:
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            for worker in self._crew:
+            for worker in self._processes:
                 worker.end()
-            self._crew.clear()
+            self._processes.clear()
             self.display.close()
             self._release()
         done = len(self.tasks) - len(self.left)
-        return Outcome(len(self.tasks), done, self.failed, interrupted)
+        return RunnerSummary(len(self.tasks), done, self.failed, interrupted)
 
     def _release(self) -> None:
         with suppress(OSError):  # on a full disk: the claims end with this process anyway
@@ -134,45 +134,45 @@ class Runner:
         waiting = list(keys)
         heartbeat = time.monotonic() + HEARTBEAT
         look = 0.0
-        while waiting or any(worker.task for worker in self._crew):
+        while waiting or any(worker.task for worker in self._processes):
             now = time.monotonic()
             if now >= heartbeat:
                 self.store.renew()
                 heartbeat = now + HEARTBEAT
-            busy = [worker for worker in self._crew if worker.task]
+            busy = [worker for worker in self._processes if worker.task]
             free = workers - len(busy)
             if free > 0 and waiting and now >= look:
                 claimed = self.store.claim(waiting, free)
                 for key in claimed:
                     waiting.remove(key)
                     self._idle_worker().give(self.left[key])
-                if len(claimed) < free:  # the rest is done, or in the hands of another process
+                if len(claimed) < free:  # the rest is done, or claimed by another process
                     look = now + LOOK
                     self._drop_what_others_did(waiting)
                     if waiting and not claimed and not busy:
                         self.display.waiting(len(waiting))
-            self._listen(waiting)
+            self._receive_all(waiting)
             if self.display.due():
                 self.display.show(self._in_flight(), self.time_left(), now - self._began)
 
-    def _idle_worker(self) -> Worker:
-        for worker in self._crew:
+    def _idle_worker(self) -> TaskWorker:
+        for worker in self._processes:
             if worker.task is None:
                 return worker
-        self._crew.append(Worker())
-        return self._crew[-1]
+        self._processes.append(TaskWorker())
+        return self._processes[-1]
 
-    def _listen(self, waiting: list[str]) -> None:
-        busy = [worker for worker in self._crew if worker.task]
+    def _receive_all(self, waiting: list[str]) -> None:
+        busy = [worker for worker in self._processes if worker.task]
         if not busy:
             if waiting:
                 time.sleep(0.2)
             return
         for worker in ready(busy, 0.25):
             for what, content in worker.messages():
-                self._hear(worker, what, content)
+                self._receive(worker, what, content)
 
-    def _hear(self, worker: Worker, what: str, content: object) -> None:
+    def _receive(self, worker: TaskWorker, what: str, content: object) -> None:
         task = worker.task
         if task is None:
             return
@@ -193,7 +193,7 @@ class Runner:
         self.clock.forget(task)
         if what == "died":
             worker.end()
-            self._crew.remove(worker)
+            self._processes.remove(worker)
         self.failed[task.label] = str(content)
         self.store.release([task.key])
         self.display.failed(task, str(content))
@@ -210,6 +210,6 @@ class Runner:
         now = time.monotonic()
         return [
             InFlight(worker.task, now - worker.since, *self._progress.get(worker.task.key, ()))
-            for worker in self._crew
+            for worker in self._processes
             if worker.task is not None
         ]

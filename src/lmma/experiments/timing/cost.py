@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lmma import kernels
 from lmma.experiments.timing.contest import Step, best_times
-from lmma.experiments.timing.generations import copy, draw, on_the_twin, ours, products
-from lmma.experiments.timing.peers import PEERS
+from lmma.experiments.timing.generations import copy, draw, on_the_twin, ours, peer, products
+from lmma.output.tables import text_table
 from lmma.strategies.parts.recombination import default_popsize
 
 DRAW, COPY, PRODUCTS = "NumPy's draw", "memory copy", "products of ma-es"
-FULL_MATRIX_UP_TO = 2048  # variables; beyond, n x n methods are left out
+OTHERS = {  # as tables and figures call them -> the adaptor
+    "lmmaes": "lmmaes",
+    "pypop7 LMMAES": "pypop7-lmmaes",
+    "evosax LM_MA_ES": "evosax-lmmaes",
+    "pycma": "pycma",
+    "pycma VD": "pycma-vd",
+    "cmaes": "cmaes",
+    "fcmaes CR-FM-NES": "fcmaes-crfmnes",
+}
+OUR_MATRICES_UP_TO = 2048  # variables; beyond, n x n methods of ours are left out
 FIT_FROM = 1000  # variables from which the exponent is fitted: below, Python dominates
 
 
@@ -35,14 +45,14 @@ def contenders(n: int, peers: bool, say: Callable[[str], object]) -> dict[str, S
         "lm-ma-es, NumPy twin": lambda n: on_the_twin("lm-ma-es", n),
         "d-lm-ma-es": lambda n: ours("d-lm-ma-es", n),
     }
-    if n <= FULL_MATRIX_UP_TO:
+    if n <= OUR_MATRICES_UP_TO:
         makers |= {
             PRODUCTS: products,
             "ma-es": lambda n: ours("ma-es", n),
             "cma-es": lambda n: ours("cma-es", n),
         }
     if peers:
-        makers |= PEERS
+        makers |= {label: partial(peer, name) for label, name in OTHERS.items()}
     found: dict[str, Step] = {}
     for name, make in makers.items():
         try:
@@ -84,13 +94,15 @@ def measure(
 def rows_of(n: int, seconds: dict[str, float]) -> str:
     """Return what was measured at ``n`` variables as lines of text, the quickest first."""
     base, ours = seconds[DRAW], seconds["lm-ma-es"]
-    lines = [
-        f"n = {n:,}, lambda = {default_popsize(n)}; R: times NumPy's draw of {base * 1e6:,.1f} microseconds",
-        f"  {'':30s} {'microseconds':>14s} {'R':>9s} {'times lm-ma-es':>15s}",
+    rows = [
+        [name, f"{time * 1e6:,.1f}", f"{time / base:.2f}", f"{time / ours:.2f}"]
+        for name, time in sorted(seconds.items(), key=lambda item: item[1])
     ]
-    for name, time in sorted(seconds.items(), key=lambda item: item[1]):
-        lines.append(f"  {name:30s} {time * 1e6:14,.1f} {time / base:9.2f} {time / ours:15.2f}")
-    return "\n".join(lines) + "\n"
+    head = (
+        f"n = {n:,}, lambda = {default_popsize(n)}; R: times NumPy's draw of {base * 1e6:,.1f} microseconds"
+    )
+    table = text_table([["", "microseconds", "R", "times lm-ma-es"], *rows], right=(1, 2, 3))
+    return f"{head}\n\n{table}\n"
 
 
 def exponent(seconds: dict[int, float]) -> float | None:

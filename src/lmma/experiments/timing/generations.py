@@ -1,4 +1,4 @@
-"""One generation of ours, and the bare operations it is measured against."""
+"""One generation of ours, of other packages, and of the bare operations they are measured against."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from lmma import kernels
+from lmma.experiments.peers import ADAPTORS
 from lmma.experiments.timing.contest import Step
 from lmma.kernels import twin
 from lmma.strategies import strategy
 from lmma.strategies.parts.linalg import add_product
 from lmma.strategies.parts.recombination import default_popsize
 
+THEIR_MATRICES_UP_TO = 1024  # variables, for packages whose generation costs O(n^2) or more
 SWAPPED = ("normals", "recombine", "squares", "rescale", "lm_sample", "lm_update", "lm_direction", "lm_gram")
 
 
@@ -57,6 +59,25 @@ def _twin_in_use() -> Iterator[None]:
     finally:
         for name, function in kept.items():
             setattr(kernels, name, function)
+
+
+def peer(name: str, n: int) -> Step | None:
+    """Return one generation of another package's strategy with the paper's lambda, past its first m.
+
+    None where a full matrix is out of the question; ImportError where the package is not installed.
+    """
+    adaptor = ADAPTORS[name]
+    if adaptor.full_matrix and n > THEIR_MATRICES_UP_TO:
+        return None
+    other = adaptor(np.zeros(n), 1.0, adaptor.admissible(default_popsize(n)), 1)
+    other.skip_first_generations()
+    rng = np.random.default_rng(0)
+
+    def generation() -> None:
+        other.generation(rng)
+
+    generation()  # compiles, where there is something to compile
+    return generation
 
 
 def draw(n: int) -> Step:

@@ -4,63 +4,97 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmma.output.plotting.style import COLOURS, quieten, save
+from lmma.output.plotting.style import COLOURS, quieten
 
-__all__ = ["gallery", "progress", "success_curves"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DASHES = ("-", "--", ":", "-.")  # methods without much to adapt run into one another
 BANDS = (0, 1000, 2000, 5000)  # problems shown in the paper's figure, 100 each, by initial objective
 
 
-if TYPE_CHECKING:
-    from lmma.attack.records import Record
+class AttackedImage(Protocol):
+    """What the figures read of an attack; :class:`lmma.attack.Record` has it."""
+
+    @property
+    def image(self) -> int:
+        """Number of the image in its data set."""
+
+    @property
+    def label(self) -> int:
+        """Column of the true class."""
+
+    @property
+    def found(self) -> int:
+        """Column of the class given to the adversarial."""
+
+    @property
+    def success(self) -> bool:
+        """Whether there is an adversarial."""
+
+    @property
+    def start(self) -> float:
+        """Objective at the original."""
+
+    @property
+    def l2(self) -> float:
+        """Distance of the adversarial."""
+
+    @property
+    def queries(self) -> int:
+        """Queries spent."""
+
+    @property
+    def curve(self) -> NDArray[np.float64]:
+        """Lowest objective at the start and after each generation."""
+
+    @property
+    def adversarial(self) -> NDArray[Any]:
+        """The closest adversarial, (n,)."""
 
 
-def _subplots(
-    rows: int, columns: int, size: tuple[float, float], widths: Sequence[float] | None = None
-) -> tuple[Any, Any]:
+Campaigns = Mapping[str, Sequence[AttackedImage]]  # by name
+
+
+def _subplots(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
     from matplotlib.figure import Figure  # no pyplot: nothing global is touched
 
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, width_ratios=widths)
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def gallery(
-    records: Sequence[Record],
+def attack_gallery(
+    records: Sequence[AttackedImage],
     originals: Mapping[int, NDArray[Any]],
     shape: tuple[int, int],
-    path: str | Path,
     *,
     high: float = 255.0,
-    names: Sequence[Any] | None = None,
-) -> None:
-    """Draw original, boosted difference and adversarial of each record side by side.
+    names: Sequence[object] | None = None,
+) -> Figure:
+    """Return a figure of original, boosted difference and adversarial of each record side by side.
 
     Parameters
     ----------
     records : sequence of Record
-        Successes, one row of the gallery for each, two records a row of the page.
+        Successes, two of them in each row of the page.
     originals : mapping of int to (n,)
         The original of each image on record.
     shape : tuple
         Height and width.
-    path : path
-        Picture to be written.
     high : float
         Brightest valid value.
     names : sequence, optional
         Labels of the columns of predict_proba.
     """
     rows = max(1, (len(records) + 1) // 2)
-    figure, axes = _subplots(
-        rows, 7, (9.9, 1.9 * rows), (1, 1, 1, 0.15, 1, 1, 1)
-    )  # a gap between two records
+    widths = (1, 1, 1, 0.15, 1, 1, 1)  # a gap between two records
+    figure, axes = _subplots(rows, 7, (9.9, 1.9 * rows), width_ratios=widths)
     for axis in axes.ravel():
         axis.set_axis_off()
     for k, record in enumerate(records):
@@ -75,35 +109,55 @@ def gallery(
         left.set_title(f"image {record.image}: {name[record.label]}", fontsize=8)
         middle.set_title(f"difference, times {high / 2 / boost:.0f}", fontsize=8)
         right.set_title(f"taken for {name[record.found]}, L2 {record.l2:.3g}", fontsize=8)
-    save(figure, path)
+    return figure
 
 
-def progress(
-    campaigns: Mapping[str, Sequence[Record]],
-    path: str | Path,
-    *,
-    bands: Sequence[int] | None = None,
-    size: int = 100,
-    titles: Sequence[str] | None = None,
-    popsize: int | None = None,
-) -> None:
-    """Draw medians of the objective over the queries, for problems of rising difficulty.
+@dataclass(frozen=True)
+class Bands:
+    """Problems of rising difficulty, counted by initial objective.
+
+    Parameters
+    ----------
+    first : sequence of int, optional
+        First problem of each band. Default: the paper's 0, 1000, 2000 and 5000 if there are enough images,
+        otherwise the like shares of those there are.
+    size : int
+        Problems in a band.
+    titles : sequence of str, optional
+        What stands above each band.
+    """
+
+    first: Sequence[int] | None = None
+    size: int = 100
+    titles: Sequence[str] | None = None
+
+    def of(self, order: Sequence[int]) -> list[tuple[str, Sequence[int]]]:
+        """Return title and images of each band."""
+        first, size = self.first, self.size
+        if first is None:
+            enough = len(order) >= BANDS[-1] + size
+            first = BANDS if enough else [band * len(order) // 9721 for band in BANDS]
+            size = size if enough else max(1, len(order) // 10)
+        chosen = [order[band : band + size] for band in first]
+        titles = self.titles or [
+            f"problems {band} to {band + len(images) - 1}" for band, images in zip(first, chosen, strict=True)
+        ]
+        return list(zip(titles, chosen, strict=True))
+
+
+def attack_progress(
+    campaigns: Campaigns, *, bands: Bands | None = None, popsize: int | None = None
+) -> Figure:
+    """Return a figure of medians of the objective over the queries, for problems of rising difficulty.
 
     Parameters
     ----------
     campaigns : mapping of name to records
         Only images that all of them attacked are drawn.
-    path : path
-        Picture to be written.
-    bands : sequence of int, optional
-        First problem of each band, counted by initial objective. Default: the paper's 0, 1000, 2000 and
-        5000 if there are enough images, otherwise the like shares of those there are.
-    size : int
-        Problems in a band.
-    titles : sequence of str, optional
-        What stands above each band.
+    bands : Bands, optional
+        Which problems are drawn together; by default those of the paper.
     popsize : int, optional
-        Queries a generation.
+        Queries per generation.
     """
     common = set.intersection(*({r.image for r in records} for records in campaigns.values()))
     tables = {name: {r.image: r for r in records} for name, records in campaigns.items()}
@@ -111,14 +165,9 @@ def progress(
     order = sorted(common, key=lambda image: (first[image].start, image))
     if not order:
         raise ValueError("campaigns have no image in common: attack the same images with each method")
-    if bands is None:
-        enough = len(order) >= BANDS[-1] + size
-        bands = BANDS if enough else [b * len(order) // 9721 for b in BANDS]
-        size = size if enough else max(1, len(order) // 10)
-    figure, axes = _subplots(2, len(bands), (2.9 * len(bands), 4.6))
-    for number, band in enumerate(bands):
-        above, below = axes[:, number]
-        chosen = order[band : band + size]
+    drawn = (bands or Bands()).of(order)
+    figure, axes = _subplots(2, len(drawn), (2.9 * len(drawn), 4.6))
+    for (title, chosen), (above, below) in zip(drawn, axes.T, strict=True):
         lowest = 0.0
         for (name, table), (colour, dash) in zip(tables.items(), _styles(), strict=False):
             longest = max(len(table[image].curve) for image in chosen)
@@ -127,7 +176,6 @@ def progress(
             for axis in (above, below):
                 axis.plot(queries, medians, color=colour, ls=dash, lw=1.4, label=name)
             lowest = min(lowest, float(medians.min()))
-        title = titles[number] if titles else f"problems {band} to {band + len(chosen) - 1}"
         above.set_title(title, fontsize=9)
         for axis in (above, below):
             quieten(axis)
@@ -137,7 +185,7 @@ def progress(
     axes[0, 0].set_ylabel("objective, median")
     axes[1, 0].set_ylabel("the same, below zero")
     axes[0, 0].legend(frameon=False, fontsize=8)
-    save(figure, path)
+    return figure
 
 
 def _styles() -> Iterator[tuple[str, str]]:
@@ -150,8 +198,8 @@ def _filled(curve: NDArray[np.float64], length: int) -> NDArray[np.float64]:
     return np.concatenate([curve, np.full(length - len(curve), curve[-1])])
 
 
-def success_curves(campaigns: Mapping[str, Sequence[Record]], path: str | Path) -> None:
-    """Draw the share of images with an adversarial within each distance."""
+def attack_success(campaigns: Campaigns) -> Figure:
+    """Return a figure of the share of images with an adversarial within each distance."""
     figure, axes = _subplots(1, 1, (5.4, 3.6))
     axis = axes[0, 0]
     far = max((r.l2 for records in campaigns.values() for r in records if r.success), default=1.0)
@@ -167,4 +215,4 @@ def success_curves(campaigns: Mapping[str, Sequence[Record]], path: str | Path) 
     axis.set_ylim(0, 100)
     axis.set_xlim(0, None)
     axis.legend(frameon=False, fontsize=8)
-    save(figure, path)
+    return figure

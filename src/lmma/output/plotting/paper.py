@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmma.output.files import write
 from lmma.output.plotting.data import FigureData, Panel
-from lmma.output.plotting.style import COLOURS, quieten
+from lmma.output.plotting.style import COLOURS, quieten, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +50,17 @@ def draw(data: FigureData) -> Figure:
         )
     figure.suptitle(data.title, fontsize=11)
     return figure
+
+
+def write_pictures(data: FigureData, folder: Path) -> bool:
+    """Write ``data`` to ``folder`` as PNG and SVG; return False, and write nothing, without matplotlib."""
+    try:
+        figure = draw(data)
+    except ImportError:
+        return False
+    for suffix in (".png", ".svg"):
+        write(folder / f"{data.name}{suffix}", lambda aside: save(figure, aside))
+    return True
 
 
 def _legend(data: FigureData) -> list[tuple[str, bool, str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lmma.output.report.parts import Chart, Commands, Part, Picture, Prose, Table
+from lmma.output.tables import markdown_table
 
 
 def as_markdown(title: str, lead: str, parts: Iterable[Part]) -> str:
@@ -32,11 +33,10 @@ def _table(table: Table) -> str:
     if not table.rows:
         return "(nothing yet)"
     columns = [column for column in table.rows[0] if column not in table.folded]
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    for row in table.rows:
-        cells = [row[column].replace("|", "\\|").replace("\n", " ") for column in columns]
-        if table.verdict in columns:
-            where = columns.index(table.verdict)
-            cells[where] = f"**{cells[where]}**"
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return markdown_table(
+        [columns, *([_cell(table, row, column) for column in columns] for row in table.rows)]
+    )
+
+
+def _cell(table: Table, row: Mapping[str, str], column: str) -> str:
+    return f"**{row[column]}**" if column == table.verdict else row[column]

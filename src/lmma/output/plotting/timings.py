@@ -1,7 +1,8 @@
-"""The time a sample over n, the paper's Figure 1 with other packages added; from `lmma bench cost`."""
+"""The time per sample over n, the paper's Figure 1 with other packages added; from `lmma bench cost`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lmma.output.plotting.style import COLOURS, quieten
@@ -13,8 +14,14 @@ BARE = ("NumPy's draw", "memory copy", "products of ma-es")  # operations, not m
 OURS = ("lm-ma-es", "d-lm-ma-es", "ma-es", "cma-es")
 
 
-def cost_figure(record: dict[str, Any]) -> Figure:
-    """Return microseconds a sample over n: ours drawn through, peers dashed, bare operations dotted."""
+def time_per_sample(record: Mapping[str, Any]) -> Figure:
+    """Return microseconds per sample over n: ours drawn through, peers dashed, bare operations dotted.
+
+    Parameters
+    ----------
+    record : mapping
+        What `lmma bench cost` writes to ``cost.json``.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 5.5), layout="constrained")

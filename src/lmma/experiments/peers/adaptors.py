@@ -1,0 +1,339 @@
+"""Other packages' strategies behind two calls, ``propose`` and ``learn``: one adaptor each, as published."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.parts.recombination import Array
+
+Rows = Sequence[Array] | Array  # candidates as a package hands them out
+Values = npt.NDArray[np.float64]
+Engine = Any  # a strategy of a package without types
+
+
+class Adaptor(ABC):
+    """A strategy of another package, started at ``mean`` with step size ``sigma``."""
+
+    package: ClassVar[str]
+    full_matrix: ClassVar[bool] = False  # whether a generation costs O(n^2) or more
+
+    def __init__(self, mean: Array, sigma: float, popsize: int, seed: int) -> None:
+        self.n, self.popsize = len(mean), popsize
+        self.engine = self._start(mean, sigma, seed)
+
+    @abstractmethod
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        """Return the package's own object."""
+
+    @abstractmethod
+    def propose(self) -> Rows:
+        """Return the candidates of a generation."""
+
+    @abstractmethod
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Take the values of the candidates that were proposed last."""
+
+    def sigma(self) -> float | None:
+        """Return the step size, or None where it is left to the package's own rules."""
+        return None
+
+    def has_enough(self) -> bool:
+        """Return whether the package's own rules say to stop."""
+        return False
+
+    def skip_first_generations(self) -> None:  # noqa: B027 (most have no such start)
+        """Go past the first m generations of LM-MA-ES, which apply fewer than m direction vectors."""
+
+    def generation(self, rng: np.random.Generator) -> None:
+        """Do one generation on values that cost nothing."""
+        rows = self.propose()
+        self.learn(rows, rng.random(self.popsize))
+
+    @staticmethod
+    def admissible(popsize: int) -> int:
+        """Return the least population of at least ``popsize`` that the package accepts."""
+        return popsize
+
+
+class PyCMA(Adaptor):
+    """pycma's default, a full covariance matrix with active weights."""
+
+    package = "cma"
+    full_matrix = True
+    sampler: ClassVar[str] = ""  # of cma.restricted_gaussian_sampler
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        import cma
+        from cma import restricted_gaussian_sampler as samplers
+
+        options = {"verbose": -9, "verb_log": 0, "seed": seed, "popsize": self.popsize}
+        if self.sampler:
+            options |= getattr(samplers, self.sampler).extend_cma_options({})
+        return cma.CMAEvolutionStrategy(mean, sigma, options)
+
+    def propose(self) -> Rows:
+        """Return the candidates."""
+        rows: Rows = self.engine.ask()
+        self._rows = rows
+        return rows
+
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Tell the values of the very arrays that were asked for: pycma takes others for injected."""
+        self.engine.tell(self._rows, values.tolist())
+
+    def has_enough(self) -> bool:
+        """Return whether pycma says to stop."""
+        return bool(self.engine.stop())
+
+
+class PyCMAVD(PyCMA):
+    """pycma with the VD sampler."""
+
+    full_matrix = False
+    sampler = "GaussVDSampler"
+
+
+class PyCMAVkD(PyCMA):
+    """pycma with the VkD sampler."""
+
+    full_matrix = False
+    sampler = "GaussVkDSampler"
+
+
+class Cmaes(Adaptor):
+    """CMA of `cmaes`."""
+
+    package = "cmaes"
+    full_matrix = True
+    cls: ClassVar[str] = "CMA"
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        import cmaes
+
+        return getattr(cmaes, self.cls)(mean.copy(), sigma, seed=seed, population_size=self.popsize)
+
+    def propose(self) -> Rows:
+        """Return the candidates, asked for one by one."""
+        return [self.engine.ask() for _ in range(self.popsize)]
+
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Tell candidates and values in pairs."""
+        self.engine.tell(list(zip(rows, values.tolist(), strict=True)))
+
+    def has_enough(self) -> bool:
+        """Return whether cmaes says to stop."""
+        return bool(self.engine.should_stop())
+
+
+class CmaesSep(Cmaes):
+    """SepCMA of `cmaes`."""
+
+    full_matrix = False
+    cls = "SepCMA"
+
+
+class FcmaesCRFMNES(Adaptor):
+    """CR-FM-NES of `fcmaes`, in Python."""
+
+    package = "fcmaes"
+
+    @staticmethod
+    def admissible(popsize: int) -> int:
+        """Return ``popsize`` made even: candidates come in mirrored pairs."""
+        return popsize + popsize % 2
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        from fcmaes.crfmnes import CRFMNES
+
+        # There are no constraints; the loop over all coordinates that would look for them is left out.
+        options = {"use_constraint_violation": False}
+        rng = np.random.default_rng(seed)
+        return CRFMNES(self.n, None, mean.copy(), sigma, self.popsize, options=options, rg=rng)
+
+    def propose(self) -> Rows:
+        """Return the candidates."""
+        rows: Rows = self.engine.ask()
+        return rows
+
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Tell the values; the package's own loop goes on when this returns -1, a scale below 0; so do we."""
+        self.engine.tell(values)
+
+    def sigma(self) -> float | None:
+        """Return the step size."""
+        return float(self.engine.sigma)
+
+
+class PyPop7(Adaptor):
+    """A strategy of `pypop7`, by its own iterate and update; values are told after a free objective."""
+
+    package = "pypop7"
+
+    def _made(self, cls: Any, mean: Array, sigma: float, seed: int) -> Engine:
+        problem = {
+            "fitness_function": lambda x: 0.0,  # values are told later
+            "ndim_problem": self.n,
+            "lower_boundary": np.full(self.n, -5.0),
+            "upper_boundary": np.full(self.n, 5.0),
+        }
+        options = {
+            "mean": mean.copy(), "sigma": sigma, "seed_rng": seed, "verbose": 0,
+            "n_individuals": self.popsize, "is_restart": False,
+        }  # fmt: skip
+        engine = cls(problem, options)
+        engine.start_time = 0.0  # what its optimize() sets first
+        return engine
+
+    def sigma(self) -> float | None:
+        """Return the step size."""
+        return float(self.engine.sigma)
+
+
+class PyPop7LMCMA(PyPop7):
+    """LM-CMA-ES of `pypop7`."""
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        from pypop7.optimizers.es.lmcma import LMCMA
+
+        engine = self._made(LMCMA, mean, sigma, seed)
+        self._centre, self._x, *self._state, self._y = engine.initialize()  # p_c, s, vm, pm, b, d in between
+        return engine
+
+    def propose(self) -> Rows:
+        """Return the candidates."""
+        _, _, vm, pm, b, _ = self._state
+        x, _ = self.engine.iterate(self._centre, self._x, pm, vm, self._y.copy(), b)
+        rows: Rows = x
+        return rows
+
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Update the distribution."""
+        self._centre, *self._state = self.engine.update_distribution(
+            self._centre, self._x, *self._state, values, self._y
+        )
+        self._y = values
+        self.engine._n_generations += 1
+
+
+class PyPop7LMMAES(PyPop7):
+    """LM-MA-ES of `pypop7`."""
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        from pypop7.optimizers.es.lmmaes import LMMAES
+
+        engine = self._made(LMMAES, mean, sigma, seed)
+        self._z, self._d, *self._state, self._y = engine.initialize()  # mean, s, tm in between
+        return engine
+
+    def propose(self) -> Rows:
+        """Return the candidates."""
+        mean, _, tm = self._state
+        self._z, self._d, self._y = self.engine.iterate(self._z, self._d, mean, tm, self._y, None)
+        rows: Rows = mean + self.engine.sigma * self._d
+        return rows
+
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Update the distribution."""
+        self._state = list(self.engine._update_distribution(self._z, self._d, *self._state, values))
+        self.engine._n_generations += 1
+
+    def skip_first_generations(self) -> None:
+        """Apply all direction vectors."""
+        self.engine._n_generations = self.engine.n_evolution_paths
+
+
+class Lmmaes(Adaptor):
+    """LM-MA-ES of `lmmaes`, which draws from NumPy's global source of randomness."""
+
+    package = "lmmaes"
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        from lmmaes import Lmmaes as Original
+
+        return Original(mean, sigma, self.popsize, rseed=seed, verbose=False)
+
+    def propose(self) -> Rows:
+        """Return the candidates."""
+        rows: Rows = self.engine.ask()
+        return rows
+
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Tell the values."""
+        self.engine.tell(values)
+
+    def sigma(self) -> float | None:
+        """Return the step size."""
+        return float(self.engine.sigma)
+
+    def skip_first_generations(self) -> None:
+        """Apply all direction vectors."""
+        self.engine.t = self.engine.m
+
+
+class EvosaxLMMAES(Adaptor):
+    """LM-MA-ES of `evosax` in float32, compiled by JAX."""
+
+    package = "evosax"
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        import jax
+        import jax.numpy as jnp
+        from evosax.algorithms import LM_MA_ES
+
+        engine = LM_MA_ES(population_size=self.popsize, solution=jnp.zeros(self.n))
+        params = engine.default_params.replace(std_init=sigma)
+        self._keys = jax.random.key(seed)
+        self._state = engine.init(self._keys, jnp.asarray(mean, dtype="float32"), params)
+        self._jax: Any = jax
+        self._ask = jax.jit(lambda key, state: engine.ask(key, state, params))
+        self._tell = jax.jit(
+            lambda key, rows, values, state: engine.tell(key, rows, values, state, params)[0]
+        )
+        self._whole = jax.jit(self._one_generation)
+        return engine
+
+    def _next_key(self) -> Any:
+        self._keys, key = self._jax.random.split(self._keys)
+        return key
+
+    def propose(self) -> Rows:
+        """Return the candidates."""
+        self._rows, self._state = self._ask(self._next_key(), self._state)
+        rows: Rows = np.asarray(self._rows, dtype=np.float64)
+        return rows
+
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Tell the values."""
+        self._state = self._tell(self._next_key(), self._rows, values.astype(np.float32), self._state)
+
+    def sigma(self) -> float | None:
+        """Return the step size."""
+        return float(self._state.std)
+
+    def _one_generation(self, key: Any, state: Any) -> Any:
+        asking, telling = self._jax.random.split(key)
+        rows, state = self._ask(asking, state)
+        return self._tell(telling, rows, rows[:, 0], state)
+
+    def generation(self, rng: np.random.Generator) -> None:
+        """Do one generation as one compiled function, which is how the package is meant to be used."""
+        self._state = self._jax.block_until_ready(self._whole(self._keys, self._state))
+
+
+ADAPTORS: dict[str, type[Adaptor]] = {
+    "pycma": PyCMA,
+    "pycma-vd": PyCMAVD,
+    "pycma-vkd": PyCMAVkD,
+    "cmaes": Cmaes,
+    "cmaes-sep": CmaesSep,
+    "fcmaes-crfmnes": FcmaesCRFMNES,
+    "pypop7-lmcma": PyPop7LMCMA,
+    "pypop7-lmmaes": PyPop7LMMAES,
+    "lmmaes": Lmmaes,
+    "evosax-lmmaes": EvosaxLMMAES,
+}

@@ -1,0 +1,88 @@
+"""The objective of a task, watched: how many evaluations it took to meet each target, and how long."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.floating]
+Report = Callable[[int, float], None]  # evaluations so far, best value so far
+
+GROWTH = 1.05  # evaluations between two points of a curve grow by this factor: 280 points for 10^7
+
+
+class WatchedObjective:
+    """A function of rows that notes when each target was first met, for ``minimize(..., vectorized=True)``.
+
+    Parameters
+    ----------
+    function : callable
+        Rows to values.
+    targets : sequence of float
+        Values to be met, the easiest first.
+    report : callable, optional
+        Called after every generation with the evaluations so far and the best value.
+
+    Attributes
+    ----------
+    hits : list of int
+        Evaluations up to and including the first at or below each target that was met.
+    evaluations, popsize : int
+        So far, and in the last generation.
+    best : float
+        The lowest value so far.
+    seconds : float
+        Spent in ``function``.
+    """
+
+    def __init__(
+        self, function: Callable[[Array], Array], targets: Sequence[float], report: Report | None = None
+    ) -> None:
+        self.function, self.targets = function, targets
+        self.hits: list[int] = []
+        self.evaluations = self.popsize = 0
+        self.best = math.inf
+        self.seconds = 0.0
+        self.error: Exception | None = None
+        self._report = report
+        self._points: list[tuple[int, float]] = []
+        self._due = 0.0
+
+    def __call__(self, candidates: Array) -> Array:
+        """Return one value for each row."""
+        start = time.perf_counter()
+        try:
+            values = self.function(candidates)
+        except Exception as error:
+            self.error = error
+            raise
+        self.seconds += time.perf_counter() - start
+        for i in np.flatnonzero(values < self.best):
+            if values[i] < self.best:
+                self.best = float(values[i])
+                while len(self.hits) < len(self.targets) and self.best <= self.targets[len(self.hits)]:
+                    self.hits.append(self.evaluations + int(i) + 1)
+        self.popsize = len(values)
+        self.evaluations += len(values)
+        if self.evaluations >= self._due:
+            self._points.append((self.evaluations, self.best))
+            self._due = self.evaluations * GROWTH
+        if self._report is not None:
+            self._report(self.evaluations, self.best)
+        return values
+
+    def raise_error(self) -> None:
+        """Raise what ``function`` raised: a run ranks failed candidates last and goes on, a task is void."""
+        if self.error is not None:
+            raise self.error
+
+    def curve(self) -> dict[str, list[int] | list[float]]:
+        """Return best values over evaluations, thinned evenly on a logarithmic scale, and the last."""
+        last = (self.evaluations, self.best)
+        points = self._points if self._points and self._points[-1] == last else [*self._points, last]
+        points = [point for point in points if math.isfinite(point[1])]  # JSON knows no infinity
+        return {"evaluations": [p[0] for p in points], "best_fun": [float(f"{p[1]:.6g}") for p in points]}
