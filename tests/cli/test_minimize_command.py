@@ -75,6 +75,8 @@ def test_a_run_can_be_repeated_with_the_seed_it_reports(result):
     _, first = result("sphere", "--dim", 4)
     _, second = result("sphere", "--dim", 4, "--seed", first["seed"])
     assert first["x"] == second["x"]
+    assert first["x"] != result("sphere", "--dim", 4)[1]["x"]  # unasked, every run is another
+    assert first["x"] != result("sphere", "--dim", 4, "--seed", first["seed"] + 1)[1]["x"]
 
 
 def test_every_method_runs_under_its_name(result):
@@ -168,7 +170,11 @@ def test_an_objective_that_breaks_for_good_ends_the_run(result, module):
     assert (status, outcome["reason"], outcome["success"]) == (1, "failures", False)
 
 
-def test_the_plot_is_drawn(result, tmp_path):
+def test_the_run_is_drawn(result, drawn, tmp_path):
+    result("sphere", "--dim", 3, "--seed", 1, "--plot", "a.svg")
+    texts, curves = drawn("a.svg")
+    assert {"best value", "evaluations", "target 1e-10"} <= set(texts)
+    assert sum(points > 10 for points in curves) == 2  # the value and the step size
     result("sphere", "--dim", 3, "--seed", 1, "--plot", "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
