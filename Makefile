@@ -10,7 +10,7 @@ SOURCES := pyproject.toml setup.py $(shell find src/lmma -name '*.c' -o -name '*
 # One BLAS thread for each test process: more would only get into one another's way.
 QUIET_BLAS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: run test lint sanitize bench docs figure clean help
+.PHONY: run test test-all lint sanitize bench docs figure clean help
 
 run: $(VENV)/.installed-plot  ## minimise an ill-conditioned function of 100 variables and draw how it went
 	@mkdir -p out
@@ -18,6 +18,11 @@ run: $(VENV)/.installed-plot  ## minimise an ill-conditioned function of 100 var
 
 test: lint $(VENV)/.installed-engines  ## run all checks: formatting, lint, types, layers, tests
 	$(QUIET_BLAS) $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# Peers, COCO's functions and the long versions; then the fast tests again without the compiled core.
+test-all: lint sanitize $(VENV)/.installed-engines $(VENV)/.installed-bench $(VENV)/.installed-largescale  ## run every test there is; takes hours
+	$(QUIET_BLAS) $(BIN)/python -m pytest -n 2 --dist loadgroup --slow -rs
+	$(QUIET_BLAS) LMMA_KERNELS=numpy $(BIN)/python -m pytest -n 2 --dist loadgroup -rs
 
 lint: $(VENV)/.installed-test  ## run the checks that need not run the code
 	$(BIN)/ruff check .
@@ -45,7 +50,7 @@ clean:  ## remove all that was made
 	find src -name '*.so' -delete
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -32,3 +33,15 @@ def started(environment, tmp_path):
     for process in processes:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """Returns what an SVG shows: its texts, and how many points each curve inside its axes has."""
+
+    def read(name):
+        svg = (tmp_path / name).read_text(encoding="utf-8")
+        curves = re.findall(r'<path d="([^"]*)" clip-path', svg)
+        return re.findall(r"<!-- (.*?) -->", svg), [len(re.findall("[ML]", curve)) for curve in curves]
+
+    return read

@@ -75,6 +75,8 @@ def test_a_run_can_be_repeated_with_the_seed_it_reports(result):
     _, first = result("sphere", "--dim", 4)
     _, second = result("sphere", "--dim", 4, "--seed", first["seed"])
     assert first["x"] == second["x"]
+    assert first["x"] != result("sphere", "--dim", 4)[1]["x"]  # unasked, every run is another
+    assert first["x"] != result("sphere", "--dim", 4, "--seed", first["seed"] + 1)[1]["x"]
 
 
 def test_every_method_runs_under_its_name(result):
@@ -136,6 +138,51 @@ def test_every_budget_stops_the_run_with_status_1(result, option, value, reason)
     assert option in outcome["message"]
 
 
+# Fails now and then, so that what happens next matters too
+FRAGILE = "def loss(x):\n    return float('nan') if x[0] > 2.2 else float(((x - 1) ** 2).sum())\n"
+
+
+@pytest.mark.parametrize(("words", "arguments"), [
+    ("--popsize 20", {"popsize": 20}),
+    ("--sigma0 0.2", {"sigma0": 0.2}),
+    ("--sigma0 0.1,0.2,0.3", {"sigma0": [0.1, 0.2, 0.3]}),
+    ("--seed 2", {"rng": 2}),
+    ("--dtype float32", {"dtype": "float32"}),
+    ("--method cma-es", {"method": "cma-es"}),
+    ("--set c_1=0.5", {"c_1": 0.5}),
+    ("--bounds 1.5,3", {"bounds": [1.5, 3]}),
+    ("--bounds -inf,2.1", {"bounds": [-np.inf, 2.1]}),
+    ("--restarts 2 --tolfun 0.1", {"restarts": 2, "tolfun": 0.1}),
+    ("--restarts bipop:2 --tolfun 0.1", {"restarts": "bipop:2", "tolfun": 0.1}),
+    ("--on-error resample", {"on_error": "resample"}),
+    ("--target 0.5", {"ftarget": 0.5}),
+    ("--max-evaluations 99", {"maxfevals": 99}),
+    ("--max-generations 9", {"maxiter": 9}),
+    ("--tolx 0.5", {"tolx": 0.5}),
+    ("--tolfun 0.5", {"tolfun": 0.5}),
+])  # fmt: skip
+def test_an_option_means_what_its_argument_means(result, module, words, arguments):
+    name = module(FRAGILE)
+    known = [
+        "--x0",
+        "2,2,2",
+        "--sigma0",
+        "0.5",
+        "--method",
+        "ma-es",
+        "--seed",
+        "1",
+        "--max-generations",
+        "100",
+    ]
+    same = {"sigma0": 0.5, "method": "ma-es", "rng": 1, "maxiter": 100}
+    _, theirs = result(f"{name}:loss", *known, *words.split())
+    loss = sys.modules[name].loss
+    mine, plain = (lmma.minimize(loss, np.full(3, 2.0), **same | more) for more in (arguments, {}))
+    assert (theirs["x"], theirs["nfev"], theirs["reason"]) == (list(mine.x), mine.nfev, mine.reason)
+    assert (list(mine.x), mine.nfev) != (list(plain.x), plain.nfev)  # it makes a difference
+
+
 def test_tolerances_are_passed_on(result):
     _, outcome = result("sphere", "--dim", 3, "--target", "none", "--tolx", 0.1)
     assert outcome["reason"] == "tolx"
@@ -168,7 +215,11 @@ def test_an_objective_that_breaks_for_good_ends_the_run(result, module):
     assert (status, outcome["reason"], outcome["success"]) == (1, "failures", False)
 
 
-def test_the_plot_is_drawn(result, tmp_path):
+def test_the_run_is_drawn(result, drawn, tmp_path):
+    result("sphere", "--dim", 3, "--seed", 1, "--plot", "a.svg")
+    texts, curves = drawn("a.svg")
+    assert {"best value", "evaluations", "target 1e-10"} <= set(texts)
+    assert sum(points > 10 for points in curves) == 2  # the value and the step size
     result("sphere", "--dim", 3, "--seed", 1, "--plot", "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 

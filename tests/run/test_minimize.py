@@ -95,6 +95,8 @@ def test_args_are_passed_on():
     result = lmma.minimize(lambda x, a, b: sphere(x - a) + b, np.zeros(3), 1.0, args=(2.0, 5.0), rng=1)
     np.testing.assert_allclose(result.x, 2.0, atol=1e-4)
     assert result.fun == pytest.approx(5.0)
+    result = lmma.minimize(lambda x, a: sphere(x - a), np.zeros(3), 1.0, args=2.0, rng=1)  # as SciPy has it
+    np.testing.assert_allclose(result.x, 2.0, atol=1e-4)
 
 
 def test_callbacks_follow_scipys_convention():
@@ -149,6 +151,8 @@ def test_a_vectorized_objective_of_the_wrong_shape_is_told_so():
         ({"ftarget": math.nan}, ValueError, "ftarget"),
         ({"rng": 1, "seed": 1}, ValueError, "rng or seed"),
         ({"on_error": "ignore"}, ValueError, "on_error"),
+        ({"threads": 0}, ValueError, "threads"),
+        ({"boundary": "wrap", "bounds": [0, 2]}, ValueError, "boundary"),
         ({"m": 0, "method": "lm-ma-es"}, ValueError, "m must be at least 1"),
     ],
 )
@@ -158,7 +162,8 @@ def test_bad_input_is_refused_with_the_remedy(options, error, words):
 
 
 def test_auto_takes_a_full_matrix_for_few_variables_and_vectors_for_many():
-    assert choose_method(100) == "dd-ma-es"
+    assert choose_method(100) == choose_method(1000) == "dd-ma-es"
+    assert choose_method(1001) == "d-lm-ma-es"
     assert choose_method(100_000) == "d-lm-ma-es"
 
 
@@ -198,6 +203,30 @@ def test_scipy_takes_the_method():
         lmma.scipy_method("lm-ma")
 
 
+def test_scipys_own_arguments_mean_what_they_mean_to_scipy(capsys):
+    seen = []
+
+    def fun(x, shift):
+        seen.append(x.copy())
+        return sphere(x - shift)
+
+    def run(**call):
+        seen.clear()
+        options = {"sigma0": 0.5, "rng": 1} | call.pop("options", {})
+        return scipy.optimize.minimize(
+            fun, np.ones(3), args=(2.0,), method=lmma.scipy_method("ma-es"), options=options, **call
+        )
+
+    assert run(tol=1e-3).nfev < run(tol=1e-9).nfev
+    assert run(options={"maxfev": 70}).nfev == len(seen) == 70
+    run(bounds=[(0, 1.5)] * 3, options={"maxiter": 20})
+    assert np.max(seen) <= 1.5
+    assert run(jac=lambda x, shift: 2 * (x - shift), options={"maxiter": 2}).nit == 2
+    assert capsys.readouterr().err == ""
+    run(options={"maxiter": 2, "disp": True})
+    assert "evaluations" in capsys.readouterr().err
+
+
 def test_progress_is_plain_lines_in_a_pipe():
     stream = io.StringIO()
     line = ProgressLine(maxfevals=1000, stream=stream)
@@ -207,6 +236,8 @@ def test_progress_is_plain_lines_in_a_pipe():
     lines = stream.getvalue().splitlines()
     assert len(lines) == 2  # the first at once, the last at the end
     assert "300 evaluations (30%)" in lines[-1]
+    assert "100/s" in lines[-1]
+    assert "7 s to the budget" in lines[-1]
     assert "2 failed" in lines[-1]
 
 

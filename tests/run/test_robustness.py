@@ -34,6 +34,7 @@ def test_resampling_fills_the_generation_with_candidates_that_work(method):
     assert result.nfev == len(seen)
     assert result.failures == sum(x[0] > 1.0 for x in seen) == result.failed["ArithmeticError"]
     assert any(np.array_equal(result.x, x) for x in seen)
+    assert len(np.unique(seen, axis=0)) == len(seen)  # what is drawn again is another candidate
     again = lmma.minimize(fun, np.ones(4), 0.5, method=method, rng=1, on_error="resample", ftarget=1e-6)
     assert np.array_equal(result.x, again.x)
 
@@ -56,13 +57,71 @@ def test_a_resampled_candidate_is_learned_from_as_drawn():
     assert sigma > 0
 
 
-def test_resampling_never_exceeds_the_budget():
-    def fun(x):
-        return np.nan if x[0] > 1.0 else sphere(x)
+@pytest.mark.parametrize("budget", [50, 77, 101])
+def test_resampling_uses_the_budget_and_never_exceeds_it(budget):
+    calls = []
 
-    for budget in (50, 77, 101):
-        result = lmma.minimize(fun, np.ones(4), 0.5, rng=1, on_error="resample", maxfevals=budget)
-        assert result.nfev <= budget
+    def fun(x):
+        calls.append(x)
+        return np.nan
+
+    result = lmma.minimize(fun, np.ones(4), 0.5, rng=1, popsize=8, on_error="resample", maxfevals=budget)
+    assert result.nfev == len(calls) == budget
+
+
+def test_a_candidate_is_drawn_again_ten_times_at_most_and_never_the_same():
+    seen = []
+
+    def fun(X):
+        seen.append(X.copy())
+        return np.full(len(X), np.nan)
+
+    result = lmma.minimize(fun, np.ones(4), 0.5, rng=1, popsize=8, vectorized=True, on_error="resample")
+    assert (result.reason, result.nit) == ("failures", 3)
+    assert [len(X) for X in seen] == [8] * 33
+    assert len(np.unique(np.concatenate(seen), axis=0)) == result.nfev == 8 * 33
+
+
+def test_candidates_drawn_again_stay_in_the_box():
+    seen = []
+
+    def fun(X):
+        seen.append(X.copy())
+        return np.where(X[:, 0] > 0.5, np.nan, spheres(X))
+
+    lmma.minimize(
+        fun, np.full(4, 0.5), 2.0, bounds=[0, 1], rng=1, vectorized=True, on_error="resample", maxiter=5
+    )
+    assert len(seen) > 5
+    assert np.min(np.concatenate(seen)) >= 0
+    assert np.max(np.concatenate(seen)) <= 1
+
+
+def test_an_interrupt_while_candidates_are_drawn_again_leaves_a_run_to_go_on_with(tmp_path):
+    options = {
+        "sigma0": 0.5,
+        "rng": 1,
+        "popsize": 8,
+        "vectorized": True,
+        "on_error": "resample",
+        "maxiter": 12,
+    }
+
+    def fails(X):
+        return np.where(X[:, 0] > 1.0, np.nan, spheres(X))
+
+    def interrupted(X):
+        if len(X) < 8:
+            raise KeyboardInterrupt  # by the first candidates that are drawn again
+        return fails(X)
+
+    interrupted.__qualname__ = fails.__qualname__
+    whole = lmma.minimize(fails, np.ones(4), **options)
+    with pytest.raises(KeyboardInterrupt):
+        lmma.minimize(interrupted, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
+    parts = lmma.minimize(fails, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
+    assert (parts.nfev, parts.nit, parts.failures) == (whole.nfev, whole.nit, whole.failures)
+    assert np.array_equal(parts.x, whole.x)
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
@@ -173,13 +232,6 @@ def test_a_warm_start_goes_on_with_what_was_learned(method):
     assert first.nfev + warm.nfev < 1.3 * whole.nfev
     if method != "lm-ma-es":  # whose vectors are relearnt within a few generations at this n
         assert warm.nfev < 0.8 * cold.nfev
-
-
-def test_any_result_of_scipy_is_a_start():
-    from scipy.optimize import OptimizeResult
-
-    result = lmma.minimize(sphere, OptimizeResult(x=np.full(3, 0.1), fun=0.03), 0.1, rng=1, ftarget=1e-6)
-    assert result.success
 
 
 def test_a_warm_start_leaves_the_earlier_result_alone():
