@@ -82,6 +82,7 @@ def test_a_peers_own_rules_count_unless_it_is_told_to_search_on():
 
 def test_every_restart_of_a_peer_draws_other_numbers(monkeypatch):
     import lmma
+
     seeds = []
     start = Guessing._start
     monkeypatch.setattr(

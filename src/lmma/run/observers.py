@@ -6,13 +6,14 @@ import contextlib
 import inspect
 import math
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
+
+from lmma.output.progress import StatusLine
 
 if TYPE_CHECKING:
     from lmma.run.run import Run
@@ -158,43 +159,21 @@ class ProgressLine:
     """Shows a run on a stream: one line renewed in place on a terminal, a line now and then elsewhere."""
 
     def __init__(self, maxfevals: int | None = None, stream: TextIO | None = None) -> None:
-        self.stream = sys.stderr if stream is None else stream
+        self.status = StatusLine(stream)
         self.maxfevals = maxfevals
-        self.live = self.stream.isatty()
-        self.every = 0.1 if self.live else 5.0  # seconds between two lines
-        self._next = 0.0
         self._last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
         """Show the run if it is time to."""
         self._last = progress
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + self.every
-            self._show(progress)
+        if self.status.due():
+            self.status.show(self.line(progress))
 
     def close(self) -> None:
         """Show where the run ended."""
         if self._last is not None:
-            self._show(self._last)
-            if self.live:
-                self.stream.write("\n")
-                self.stream.flush()
-
-    def _show(self, progress: Progress) -> None:
-        text = self.line(progress)[: self._width()]
-        self.stream.write(f"\r\x1b[K{text}" if self.live else f"{text}\n")
-        self.stream.flush()
-
-    def _width(self) -> int | None:
-        """Return how much of a line fits on the terminal: a wrapped one cannot be renewed in place."""
-        if not self.live:
-            return None
-        try:
-            columns = os.get_terminal_size(self.stream.fileno()).columns
-        except (OSError, ValueError):  # a stream that merely says it is a terminal
-            return None
-        return columns - 1 if columns > 0 else None  # a terminal of unknown size has 0 columns
+            self.status.show(self.line(self._last))
+            self.status.close()
 
     def line(self, progress: Progress) -> str:
         """Return the run in one line."""
