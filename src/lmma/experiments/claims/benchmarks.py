@@ -22,8 +22,8 @@ LARGE = 1024  # from here on the cost of the interpreter is small beside that of
 
 @claim(
     "time", "section 4.1, figure 1",
-    "The internal cost of LM-MA-ES a sample scales like n log n.",
-    f"CPU time a sample from n = {LARGE:,} up grows with a fitted power of at most {NEARLY_LINEAR:g}.",
+    "The internal cost of LM-MA-ES per sample scales like n log n.",
+    f"CPU time per sample from n = {LARGE:,} up grows with a fitted power of at most {NEARLY_LINEAR:g}.",
 )  # fmt: skip
 def _time(evidence: Evidence) -> Finding:
     points = {n: t for n, t in evidence.timings(LM).items() if n >= LARGE}
@@ -35,8 +35,8 @@ def _time(evidence: Evidence) -> Finding:
 
 @claim(
     "time-ma", "section 4.1, figure 1",
-    "The internal cost of fast MA-ES a sample scales like n^2.",
-    f"CPU time a sample from n = 512 up grows with a fitted power of at least {NEARLY_SQUARE:g}.",
+    "The internal cost of fast MA-ES per sample scales like n^2.",
+    f"CPU time per sample from n = 512 up grows with a fitted power of at least {NEARLY_SQUARE:g}.",
 )  # fmt: skip
 def _time_of_ma(evidence: Evidence) -> Finding:
     points = {n: t for n, t in evidence.timings(MA).items() if n >= 512}
@@ -49,7 +49,7 @@ def _time_of_ma(evidence: Evidence) -> Finding:
 @claim(
     "cheaper", "section 4.1, figure 1",
     "A sample of LM-MA-ES costs less than one of MA-ES.",
-    "CPU time a sample is lower in every dimension from 128 up in which both were timed.",
+    "CPU time per sample is lower in every dimension from 128 up in which both were timed.",
 )  # fmt: skip
 def _cheaper(evidence: Evidence) -> Finding:
     limited, full = evidence.timings(LM), evidence.timings(MA)
