@@ -1,4 +1,4 @@
-"""Time a sample and memory of the linear methods as n grows, with the exponent of a fitted power law.
+"""Time per sample and memory of the linear methods as n grows, with the exponent of a fitted power law.
 
     python benchmarks/family_scaling.py [--largest 65536] [--repeats 5] [--methods lm-cma-es ...]
 

@@ -1,4 +1,4 @@
-"""Rows a second of the compiled forest against scikit-learn's, in one run, one thread, and exactness.
+"""Rows per second of the compiled forest against scikit-learn's, in one run, one thread, and exactness.
 
     python benchmarks/forest.py --data DIR [--trees 1000] [--rows 100000]
 

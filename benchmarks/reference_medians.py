@@ -44,7 +44,7 @@ REFERENCE = {
     ("ma-es", "rotated-ellipsoid"): 651_000,
     ("lm-ma-es", "rotated-rosenbrock"): None,
     ("lm-ma-es", "discus"): 8_580_000,
-    # The other members of the family: docs/baselines.md says whose figures these are.
+    # The other methods of the family: docs/baselines.md says whose figures these are.
     ("vd-cma-es", "sphere"): 15_400,
     ("vd-cma-es", "ellipsoid"): 72_000,
     ("vd-cma-es", "discus"): 33_000,

@@ -131,6 +131,7 @@ def test_any_classifier_with_probabilities_will_do(digits):
 
     model = KNeighborsClassifier(5).fit(digits.X_train, digits.y_train)
     result = attack(model, digits, range(6), sigma0=3.0)
+    assert result.column("success").any()
     for record in result.records:
         if record.success:
             assert model.predict(record.adversarial[None])[0] != record.label

@@ -19,6 +19,8 @@ from lmma.attack.records import fingerprint
 from lmma.attack.summary import confirmed, pair, success_within, summarise, wilson
 from lmma.cli import main
 from lmma.experiments.analysis.samples import PROTOCOL
+from lmma.output.plotting.style import COLOURS
+from pictures import colours_in, size_of
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 SMALL = ["--trees", "20", "--images", "12", "--budget", "160", "--quiet"]
@@ -75,19 +77,55 @@ def test_pairs_are_compared_image_by_image(campaigns):
     assert pair(campaigns["csa-es"], campaigns["csa-es"]).ties == len(campaigns["csa-es"])
 
 
-def test_figures_are_drawn_from_records(campaigns, digits, tmp_path):
-    pytest.importorskip("matplotlib")
-    from matplotlib.image import imread
+def test_the_gallery_shows_original_difference_and_adversarial(campaigns, digits, tmp_path):
+    from lmma.plotting import attack_gallery, save
 
-    from lmma.output.plotting import attack as draw
-
-    hits = [r for r in campaigns["lm-ma-es"] if r.success]
+    hits = [r for r in campaigns["lm-ma-es"] if r.success][:3]
     originals = {r.image: digits.X_test[r.image] for r in hits}
-    draw.gallery(hits[:3], originals, digits.shape, tmp_path / "gallery.png", high=16)
-    draw.progress(campaigns, tmp_path / "progress.png")
-    draw.success_curves(campaigns | {"none": []}, tmp_path / "success.png")
-    for name in ("gallery", "progress", "success"):
-        assert imread(tmp_path / f"{name}.png").std() > 0.01  # something is on it
+    figure = attack_gallery(hits, originals, digits.shape, high=16)
+    shown = [axes for axes in figure.axes if axes.images]
+    assert len(shown) == 9
+    for k, record in enumerate(hits):
+        pictures = [axes.images[0].get_array().ravel() for axes in shown[3 * k : 3 * k + 3]]
+        x0 = originals[record.image].astype(float)
+        assert np.allclose(pictures[0], x0)
+        assert np.allclose(pictures[1], record.adversarial - x0)
+        assert np.allclose(pictures[2], record.adversarial)
+        assert f"image {record.image}: {record.label}" in shown[3 * k].get_title()
+        assert f"taken for {record.found}" in shown[3 * k + 2].get_title()
+    save(figure, tmp_path / "gallery.png")
+    assert size_of(tmp_path / "gallery.png") == (round(9.9 * 150), round(3.8 * 150))
+    assert len(colours_in(tmp_path / "gallery.png")) > 10  # shades of grey
+
+
+def test_progress_is_the_median_objective_of_bands_of_common_images(campaigns):
+    from lmma.plotting import Bands, attack_progress
+
+    figure = attack_progress(campaigns, bands=Bands((0, 5), size=5, titles=("easy", "hard")))
+    above = figure.axes[:2]
+    assert [axes.get_title() for axes in above] == ["easy", "hard"]
+    first = campaigns["lm-ma-es"]
+    order = sorted(first, key=lambda r: (r.start, r.image))
+    for axes, band in zip(above, (order[:5], order[5:10]), strict=True):
+        curves = [line for line in axes.lines if line.get_label() in campaigns]
+        assert [line.get_label() for line in curves] == list(campaigns)
+        assert np.array_equal(curves[0].get_ydata(), np.median([r.curve for r in band], axis=0))
+        assert curves[0].get_xdata()[-1] == band[0].queries
+    few = campaigns | {"csa-es": campaigns["csa-es"][:0]}
+    with pytest.raises(ValueError, match="no image in common"):
+        attack_progress(few)
+
+
+def test_success_curves_end_at_the_share_of_successes(campaigns):
+    from lmma.plotting import attack_success
+
+    figure = attack_success(campaigns | {"none": []})
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    for name, records in campaigns.items():
+        assert lines[name].get_ydata()[-1] == pytest.approx(100 * np.mean([r.success for r in records]))
+        reached = sorted(r.l2 for r in records if r.success)
+        assert np.allclose(lines[name].get_xdata()[1:-1], reached)
+    assert set(lines["none"].get_ydata()) == {0.0}
 
 
 def test_the_demo_writes_everything_it_promises(tmp_path, capsys):
@@ -96,8 +134,9 @@ def test_the_demo_writes_everything_it_promises(tmp_path, capsys):
         main(["attack", *SMALL, "--method", "lm-ma-es,csa-es", "--clip", "--round", "--out", str(out)]) == 0
     )
     shown = capsys.readouterr().out
-    for name in ("index.html", "table.md", "gallery.png", "progress.png", "success.png", "lm-ma-es.csv"):
-        assert (out / name).stat().st_size > 0
+    for name in ("progress.png", "success.png"):
+        assert set(COLOURS[:2]) <= colours_in(out / name)  # two methods
+    assert len(colours_in(out / "gallery.png")) > 10
     assert (out / "table.md").read_text().strip() in shown
     assert "12 correctly classified ones attacked" in shown
     assert "Confirmed by scikit-learn" in shown

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from lmma import kernels
-from lmma.experiments.timing import cost, generations, peers
+from lmma.experiments.peers import ADAPTORS, Adaptor
+from lmma.experiments.timing import cost, generations
 from lmma.experiments.timing.contest import best_times
+from lmma.output.plotting.style import COLOURS
+from lmma.plotting import time_per_sample
+from pictures import colours_in
 
 
 def test_the_command_writes_a_table_a_record_and_a_plot(lmma, tmp_path):
@@ -30,28 +34,38 @@ def test_the_command_writes_a_table_a_record_and_a_plot(lmma, tmp_path):
     for n in ("8", "12"):
         assert all(seconds > 0 for seconds in record["seconds"][n].values())
         assert {"NumPy's draw", "memory copy", "lm-ma-es", "ma-es"} <= set(record["seconds"][n])
-    assert (tmp_path / "cost.png").stat().st_size > 10_000
+    assert set(COLOURS[:4]) <= colours_in(tmp_path / "cost.png")  # lm-ma-es four times, and more
+
+
+def test_the_figure_shows_microseconds_per_sample_of_every_contender():
+    seconds = {"8": {"memory copy": 1e-6, "lm-ma-es": 4e-6, "pycma": 8e-6}, "16": {"lm-ma-es": 1e-5}}
+    axes = time_per_sample({"seconds": seconds, "popsize": {"8": 4, "16": 5}}).axes[0]
+    lines = {line.get_label(): line for line in axes.lines}
+    assert lines["lm-ma-es"].get_xydata().tolist() == [[8, pytest.approx(1.0)], [16, pytest.approx(2.0)]]
+    assert lines["memory copy"].get_xydata().tolist() == [[8, pytest.approx(0.25)]]
+    assert [lines[name].get_linestyle() for name in ("memory copy", "lm-ma-es", "pycma")] == [":", "-", "--"]
+    assert "variables" in axes.get_xlabel()
+    assert "microseconds" in axes.get_ylabel()
 
 
 def test_peers_that_are_missing_are_left_out_with_a_word(monkeypatch):
-    def missing(n):
-        raise ImportError("No module named 'elsewhere'")
+    class Missing(Adaptor):
+        package = "elsewhere"
 
-    monkeypatch.setattr(cost, "PEERS", {"elsewhere ES": missing})
+        def __init__(self, *given):
+            raise ImportError("No module named 'elsewhere'")
+
+    monkeypatch.setitem(ADAPTORS, "elsewhere", Missing)
+    monkeypatch.setattr(cost, "OTHERS", {"elsewhere ES": "elsewhere"})
     said = []
     found = cost.contenders(8, True, said.append)
     assert "elsewhere ES" not in found
-    assert any("elsewhere ES: left out" in line for line in said)
+    assert "lm-ma-es" in found
+    assert "elsewhere ES: left out, No module named 'elsewhere'" in said
 
 
-def test_every_peer_has_a_generation_or_says_what_is_missing():
-    for make in peers.PEERS.values():
-        try:
-            step = make(10)
-        except ImportError:
-            continue
-        if step is not None:
-            step()
+def test_every_peer_of_the_table_has_an_adaptor():
+    assert set(cost.OTHERS.values()) <= set(ADAPTORS)
 
 
 def test_the_exponent_is_that_of_the_time_a_sample():

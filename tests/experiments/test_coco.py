@@ -15,6 +15,8 @@ from lmma.experiments.schedule.coco import TARGETS
 from lmma.experiments.schedule.execute import perform, timeless
 from lmma.experiments.schedule.objective import WatchedObjective
 from lmma.experiments.tasks import LargeScale, record_fault, task_from
+from lmma.output.plotting.style import COLOURS
+from pictures import colours_in
 
 
 def record(function, hits, method="lm-ma-es", n=20, instance=1):
@@ -69,7 +71,9 @@ def test_published_files_hold_what_was_recorded(tmp_path):
     records = [record(f, [30] * f, method) for f in range(1, 25) for method in ("ma-es", "lm-ma-es")]
     table = publish_runtimes(records, tmp_path, "lmma bench largescale", ("lm-ma-es", "ma-es"))
     assert table.index("lm-ma-es") < table.index("| ma-es")
-    assert (tmp_path / "runtimes-20.png").stat().st_size > 10_000
+    colours = colours_in(tmp_path / "runtimes-20.png")
+    assert set(COLOURS[:2]) <= colours  # two methods
+    assert COLOURS[2] not in colours
     with (tmp_path / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 48

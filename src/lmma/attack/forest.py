@@ -1,7 +1,7 @@
 """A fitted random forest as flat arrays, evaluated exactly and fast.
 
-scikit-learn's ``predict_proba`` pays some 70 microseconds of Python a tree and call, whatever the
-number of rows; an attack asks for a few rows thousands of times. `compile_forest` lays all trees
+scikit-learn's ``predict_proba`` pays some 70 microseconds of Python per tree and call, whatever
+the number of rows; an attack asks for a few rows thousands of times. `compile_forest` lays all trees
 out in one array and walks it in C (`_forest.c`; a NumPy twin takes over where no compiler was
 found).
 

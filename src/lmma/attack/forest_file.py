@@ -1,4 +1,4 @@
-"""A compiled forest in a file: arrays only, no pickle, so that a stranger's file can do no harm.
+"""A compiled forest in a file: arrays only, no pickle, so that a file from anybody can do no harm.
 
 The file is NumPy's ``.npz``, read with ``allow_pickle=False``. Everything in it is checked before
 use: the header here, every node by the evaluator (children inside their tree and after their

@@ -1,9 +1,11 @@
-"""``lmma bench``, one file a benchmark; alone it is ``lmma bench cost``."""
+"""``lmma bench``, one file for each benchmark; alone it is ``lmma bench cost``."""
 
 from __future__ import annotations
 
 import argparse
 from importlib import import_module
+
+from lmma.cli.common import add_command
 
 BENCHMARKS = {
     "cost": "what a generation costs inside: ours, other packages' and NumPy's bare random numbers",
@@ -15,14 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the benchmarks with their arguments."""
     benchmarks = parser.add_subparsers(title="benchmarks", dest="benchmark", metavar="NAME")
     for name, summary in BENCHMARKS.items():
-        sub = benchmarks.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        import_module(f"lmma.cli.bench_{name}").add_arguments(sub)
+        import_module(f"lmma.cli.bench_{name}").add_arguments(add_command(benchmarks, name, summary))
 
 
 def run(args: argparse.Namespace) -> int:

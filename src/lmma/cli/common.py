@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from lmma.experiments.tasks import Task
 
 
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str
+) -> argparse.ArgumentParser:
+    """Return the parser of a command that ``summary`` describes in half a sentence."""
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
 def add_campaign_arguments(parser: argparse.ArgumentParser, out: str) -> None:
     """Add the arguments that say where records go and how many workers there are."""
     parser.add_argument(

@@ -12,7 +12,7 @@ from lmma.cli.status import UNSOLVED, UsageError
 
 EPILOG = """\
 figures:
-  fig1    internal cost a sample over n, LM-MA-ES against MA-ES
+  fig1    internal cost per sample over n, LM-MA-ES against MA-ES
   fig2    evaluations and seconds to 1e-10, LM-MA-ES against MA-ES
   fig3    evaluations to 1e-10 of all methods
   figS1   convergence on separable and on rotated functions

@@ -1,7 +1,7 @@
 """The paper's experimental section as data: four figures, three presets.
 
 ========  ==================================================================================
-fig1      internal cost a sample over n, LM-MA-ES against fast MA-ES; memory beside it
+fig1      internal cost per sample over n, LM-MA-ES against fast MA-ES; memory beside it
 fig2      evaluations and seconds to 1e-10, LM-MA-ES against MA-ES, six functions
 fig3      evaluations to 1e-10 of all methods, VD-CMA-ES on rotated functions as well
 figS1     convergence on separable and on rotated functions; exact invariances beside it
@@ -26,7 +26,7 @@ CURVES = ("ellipsoid", "discus", "cigar", "different-powers")  # of figure S1
 LM, MA, CMA, ACMA = "lm-ma-es", "ma-es", "cma-es", "acma-es"
 LMCMA, VD, ARCHIVE = "lm-cma-es", "vd-cma-es", "lm-ma-es-archive"
 
-# Evaluations a dimension. LM-MA-ES needs 67,000 on the discus; VD-CMA-ES needs at most 3,200 where it
+# Evaluations per dimension. LM-MA-ES needs 67,000 on the discus; VD-CMA-ES needs at most 3,200 where it
 # works and the archive variant 10,400, so that a run stopped there is many times slower.
 ENOUGH, ENOUGH_FOR_VD, ENOUGH_FOR_ARCHIVE = 200_000, 6_500, 16_000
 

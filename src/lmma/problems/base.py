@@ -33,7 +33,7 @@ def as_rows(X: ArrayLike) -> Array:
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise ValueError(
             f"X must have shape (rows, n) or (n,) with n >= 1, got shape {np.shape(X)}; "
-            "give one candidate a row"
+            "give one candidate per row"
         )
     return rows
 
@@ -105,7 +105,7 @@ class Problem:
             raise ValueError(f"sigma0 must be greater than 0, got {self.sigma0!r}")
 
     def __call__(self, X: ArrayLike) -> Any:
-        """Return one value a row for X of shape (rows, n), a float for X of shape (n,)."""
+        """Return one value per row for X of shape (rows, n), a float for X of shape (n,)."""
         rows = np.asarray(X)
         if rows.ndim == 2:
             return self.function(rows)

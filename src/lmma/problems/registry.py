@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from lmma.problems import functions
-from lmma.problems.base import Problem
+from lmma.problems.base import Array, Problem, origin
 from lmma.problems.wrappers import BY_PREFIX
+
+
+def _plain(function: Callable[[Array], Array], doc: str, x_opt: Callable[[int], Array] = origin) -> Problem:
+    return Problem(function.__name__.replace("_", "-"), function, x_opt=x_opt, doc=doc)
+
 
 _PLAIN = {
     problem.name: problem
     for problem in (
-        Problem("sphere", functions.sphere, doc="the sum of squares, the easiest of all"),
-        Problem(
-            "ellipsoid",
-            functions.ellipsoid,
-            doc="squares weighted from 1 to 10^6: every axis has a scale of its own",
-        ),
-        Problem(
-            "rosenbrock",
-            functions.rosenbrock,
-            x_opt=functions.ones,
-            doc="a long bent valley, with a local optimum for n >= 4",
-        ),
-        Problem("discus", functions.discus, doc="squares, one of them weighted 10^6: one short axis"),
-        Problem("cigar", functions.cigar, doc="squares, all but one weighted 10^6: one long axis"),
-        Problem(
-            "different-powers",
+        _plain(functions.sphere, "the sum of squares, the easiest of all"),
+        _plain(functions.ellipsoid, "squares weighted from 1 to 10^6: every axis has a scale of its own"),
+        _plain(functions.rosenbrock, "a long bent valley, with a local optimum for n >= 4", functions.ones),
+        _plain(functions.discus, "squares, one of them weighted 10^6: one short axis"),
+        _plain(functions.cigar, "squares, all but one weighted 10^6: one long axis"),
+        _plain(
             functions.different_powers,
-            doc="powers from 2 to 6: the scales drift apart as the optimum comes near",
+            "powers from 2 to 6: the scales drift apart as the optimum comes near",
         ),
-        Problem(
-            "rastrigin",
-            functions.rastrigin,
-            doc="a sphere under waves: about 10^n local optima, for restarts",
-        ),
+        _plain(functions.rastrigin, "a sphere under waves: about 10^n local optima, for restarts"),
     )
 }
 

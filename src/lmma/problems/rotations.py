@@ -22,7 +22,7 @@ LARGEST_MATRIX = 200_000_000
 # matrix of entries +-1/2; six layers reach 4^6 = 4096 coordinates from each. Share of the squared
 # Hessian off its diagonal for ellipsoid / discus at n = 2000: six layers 0.85 / 1.00, a Haar matrix
 # 0.85 / 1.00, but five reflections of all n coordinates 0.02 / 0.02 (each contributes about 8/n).
-MEMBERS = 4
+BLOCK_SIZE = 4
 LAYERS = 6
 
 
@@ -80,14 +80,14 @@ class Reflections:
 
     def __init__(self, n: int, rng: np.random.Generator) -> None:
         self.n = n
-        # Member j of block k sits at j * count + k: blocks are strided, so that the passes below
+        # Coordinate j of block k sits at j * count + k: blocks are strided, so that the passes below
         # run over contiguous memory. The last slice is shorter where four does not divide n.
-        count = -(-n // MEMBERS)
+        count = -(-n // BLOCK_SIZE)
         self._slices = [slice(first, min(first + count, n)) for first in range(0, n, count)]
         self._layers: list[tuple[NDArray[np.intp], Array]] = []
         for _ in range(LAYERS):
             order = rng.permutation(n)
-            # Near equal sizes mix evenly; equal ones would merely swap the members of a pair.
+            # Near equal sizes mix evenly; equal ones would merely swap the coordinates of a pair.
             v = rng.uniform(0.7, 1.3, n) * rng.choice([-1.0, 1.0], n)
             lengths = np.zeros(count)
             for part in self._slices:

@@ -129,7 +129,7 @@ class Evidence:
         return {n: s.median for n, s in samples.items() if s is not None and s.solved}
 
     def timings(self, method: str) -> dict[int, float]:
-        """Return the best seconds a sample over n."""
+        """Return the best seconds per sample over n."""
         return dict(sorted(self._timings.get(method, {}).items()))
 
     def memory(self, method: str) -> dict[int, float]:

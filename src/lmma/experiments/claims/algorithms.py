@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from lmma.experiments.analysis.samples import Evidence, growth
 from lmma.experiments.claims.compare import (
     ALIKE,
-    CMA,
-    LM,
-    MA,
     NEARLY_LINEAR,
     NEARLY_SQUARE,
     ROUNDING,
@@ -15,17 +15,15 @@ from lmma.experiments.claims.compare import (
     ratios_of,
     same_path,
 )
-from lmma.experiments.claims.ledger import Finding, claim, decided, undecided
+from lmma.experiments.claims.ledger import Decide, Finding, claim, decided, undecided
+from lmma.experiments.presets import CMA, LM, MA
 
-
-@claim(
+claim(
     "update", "section 2, eq. 2",
     "The additive update of fast MA-ES is equivalent to the multiplicative one.",
     "Two runs of 100 generations with the same random numbers, one with each update, differ by at most "
     f"{ROUNDING:g} of the way travelled.",
-)  # fmt: skip
-def _update(evidence: Evidence) -> Finding:
-    return same_path(evidence, MA, "update")
+)(partial(same_path, method=MA, change="update"))  # fmt: skip
 
 
 @claim(
@@ -40,60 +38,45 @@ def _ma_against_cma(evidence: Evidence) -> Finding:
     return decided(max(ratios.values()) <= ALIKE, f"MA-ES / CMA-ES: {listed(ratios)}")
 
 
-@claim(
+def _memory_grows(method: str, name: str, digits: int, fits: Callable[[float], bool]) -> Decide:
+    """Return the rule that the power of n fitted to peak memory ``fits``."""
+
+    def decide(evidence: Evidence) -> Finding:
+        points = evidence.memory(method)
+        power = growth(points)
+        if power is None:
+            return undecided(f"memory of {name} in at least two dimensions")
+        largest = max(points)
+        return decided(
+            fits(power), f"n^{power:.2f}; {points[largest] / 2**20:.{digits}g} MiB at n = {largest:,}"
+        )
+
+    return decide
+
+
+claim(
     "memory", "abstract, section 3",
     "LM-MA-ES needs O(n log n) memory.",
     f"Peak memory over n grows with a fitted power of at most {NEARLY_LINEAR:g}.",
-)  # fmt: skip
-def _memory(evidence: Evidence) -> Finding:
-    points = evidence.memory(LM)
-    power = growth(points)
-    if power is None:
-        return undecided("memory of LM-MA-ES in at least two dimensions")
-    largest = max(points)
-    return decided(
-        power <= NEARLY_LINEAR, f"n^{power:.2f}; {points[largest] / 2**20:.2g} MiB at n = {largest:,}"
-    )
-
-
-@claim(
+)(_memory_grows(LM, "LM-MA-ES", 2, lambda power: power <= NEARLY_LINEAR))  # fmt: skip
+claim(
     "memory-ma", "section 1",
     "MA-ES needs O(n^2) memory.",
     f"Peak memory over n grows with a fitted power of at least {NEARLY_SQUARE:g}.",
-)  # fmt: skip
-def _memory_of_ma(evidence: Evidence) -> Finding:
-    points = evidence.memory(MA)
-    power = growth(points)
-    if power is None:
-        return undecided("memory of MA-ES in at least two dimensions")
-    largest = max(points)
-    return decided(
-        power >= NEARLY_SQUARE, f"n^{power:.2f}; {points[largest] / 2**20:.3g} MiB at n = {largest:,}"
-    )
+)(_memory_grows(MA, "MA-ES", 3, lambda power: power >= NEARLY_SQUARE))  # fmt: skip
 
 
-@claim(
-    "monotone", "section 3",
-    "LM-MA-ES is invariant to strictly increasing transformations of the objective.",
-    "100 generations on f and on its third root less 7 are the same to the last bit.",
-)  # fmt: skip
-def _monotone(evidence: Evidence) -> Finding:
-    return same_path(evidence, LM, "monotone", 0.0)
-
-
-@claim(
-    "translation", "section 3, supplement II",
-    "LM-MA-ES is invariant to translation when the start moves along.",
-    f"100 generations from x0 on f, and from x0 + t on f(x - t), differ by at most {ROUNDING:g} of the way.",
-)  # fmt: skip
-def _translation(evidence: Evidence) -> Finding:
-    return same_path(evidence, LM, "translation")
-
-
-@claim(
-    "scale", "supplement II",
-    "LM-MA-ES is invariant to scaling of the search space when start and step size scale along.",
-    f"100 generations on f, and on f(x / 1024) from 1024 times the start, differ by at most {ROUNDING:g}.",
-)  # fmt: skip
-def _scale(evidence: Evidence) -> Finding:
-    return same_path(evidence, LM, "scale")
+for _change, _where, _wording, _rule, _limit in (
+    ("monotone", "section 3",
+     "LM-MA-ES is invariant to strictly increasing transformations of the objective.",
+     "100 generations on f and on its third root less 7 are the same to the last bit.", 0.0),
+    ("translation", "section 3, supplement II",
+     "LM-MA-ES is invariant to translation when the start moves along.",
+     f"100 generations from x0 on f, and from x0 + t on f(x - t), differ by at most {ROUNDING:g} of the way.",
+     ROUNDING),
+    ("scale", "supplement II",
+     "LM-MA-ES is invariant to scaling of the search space when start and step size scale along.",
+     f"100 generations on f, and on f(x / 1024) from 1024 times the start, differ by at most {ROUNDING:g}.",
+     ROUNDING),
+):  # fmt: skip
+    claim(_change, _where, _wording, _rule)(partial(same_path, method=LM, change=_change, limit=_limit))

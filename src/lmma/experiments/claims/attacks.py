@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from lmma.experiments.analysis.samples import BAND, Evidence, share
-from lmma.experiments.claims.compare import LM, MA
-from lmma.experiments.claims.ledger import Finding, claim, decided, undecided
+from lmma.experiments.claims.ledger import Decide, Finding, claim, decided, undecided
+from lmma.experiments.presets import LM, MA
 from lmma.output.plotting.attack import BANDS
+from lmma.store import Record
+
+Pairs = list[tuple[Record, Record]]  # of attacks on the same image
 
 CSA = "csa-es"
 SECTION = "section 4.2"
@@ -45,22 +50,29 @@ def _fooled(evidence: Evidence, method: str, printed: float) -> Finding:
     return decided(abs(found - printed) <= NEAR, f"{found:.1%} ({hits:,} of {len(records):,})")
 
 
-@claim(
-    "fooled", f"{SECTION}, abstract",
-    "LM-MA-ES turns about 65% of the correctly classified images into adversarial ones (6321 of 9721).",
-    f"Of at least {ENOUGH:,} random images attacked, the share of successes is within {NEAR:.0%} of 65.0%.",
-)  # fmt: skip
-def _fooled_by_lm(evidence: Evidence) -> Finding:
-    return _fooled(evidence, LM, 6321 / TESTED)
+for _id, _where, _method, _hits, _wording in (
+    ("fooled", f"{SECTION}, abstract", LM, 6321,
+     "LM-MA-ES turns about 65% of the correctly classified images into adversarial ones (6321 of 9721)."),
+    ("fooled-ma", SECTION, MA, 6152, "MA-ES turns 6152 of 9721 images (63.3%) into adversarial ones."),
+):  # fmt: skip
+    claim(
+        _id, _where, _wording,
+        f"Of at least {ENOUGH:,} random images attacked, the share of successes is within {NEAR:.0%} of "
+        f"{_hits / TESTED:.1%}.",
+    )(partial(_fooled, method=_method, printed=_hits / TESTED))  # fmt: skip
 
 
-@claim(
-    "fooled-ma", SECTION,
-    "MA-ES turns 6152 of 9721 images (63.3%) into adversarial ones.",
-    f"Of at least {ENOUGH:,} random images attacked, the share of successes is within {NEAR:.0%} of 63.3%.",
-)  # fmt: skip
-def _fooled_by_ma(evidence: Evidence) -> Finding:
-    return _fooled(evidence, MA, 6152 / TESTED)
+def _on_common_images(one: str, two: str) -> Callable[[Callable[[Pairs], Finding]], Decide]:
+    """Return a decorator for a rule about the images that two methods attacked, if these are enough."""
+
+    def with_pairs(rule: Callable[[Pairs], Finding]) -> Decide:
+        def decide(evidence: Evidence) -> Finding:
+            pairs = evidence.attacks.pairs(one, two)
+            return undecided(f"{IMAGES} {one},{two}") if len(pairs) < ENOUGH else rule(pairs)
+
+        return decide
+
+    return with_pairs
 
 
 @claim(
@@ -69,10 +81,8 @@ def _fooled_by_ma(evidence: Evidence) -> Finding:
     f"On at least {ENOUGH:,} common images it has more successes, by two standard deviations of the number "
     "of images that only one of them fools.",
 )  # fmt: skip
-def _fools_more(evidence: Evidence) -> Finding:
-    pairs = evidence.attacks.pairs(LM, MA)
-    if len(pairs) < ENOUGH:
-        return undecided(f"{IMAGES} {LM},{MA}")
+@_on_common_images(LM, MA)
+def _fools_more(pairs: Pairs) -> Finding:
     only_lm = sum(a["success"] and not b["success"] for a, b in pairs)
     only_ma = sum(b["success"] and not a["success"] for a, b in pairs)
     measured = f"{only_lm:,} images fall to LM-MA-ES alone, {only_ma:,} to MA-ES alone, of {len(pairs):,}"
@@ -86,10 +96,8 @@ def _fools_more(evidence: Evidence) -> Finding:
     "LM-MA-ES reaches a lower objective than MA-ES in most cases (7171 of 9721, 73.8%).",
     f"On at least {ENOUGH:,} common images it is lower in more than two thirds; a tie is no win.",
 )  # fmt: skip
-def _lower(evidence: Evidence) -> Finding:
-    pairs = evidence.attacks.pairs(LM, MA)
-    if len(pairs) < ENOUGH:
-        return undecided(f"{IMAGES} {LM},{MA}")
+@_on_common_images(LM, MA)
+def _lower(pairs: Pairs) -> Finding:
     wins = sum(a["value"] < b["value"] for a, b in pairs)
     losses = sum(a["value"] > b["value"] for a, b in pairs)
     return decided(
@@ -147,10 +155,8 @@ def _hours(evidence: Evidence) -> Finding:
     "MA-ES is only insignificantly better than an ES that adapts nothing but its step size.",
     f"On at least {ENOUGH:,} common images their shares of successes differ by at most 2 points.",
 )  # fmt: skip
-def _control(evidence: Evidence) -> Finding:
-    pairs = evidence.attacks.pairs(MA, CSA)
-    if len(pairs) < ENOUGH:
-        return undecided(f"{IMAGES} {MA},{CSA}")
+@_on_common_images(MA, CSA)
+def _control(pairs: Pairs) -> Finding:
     with_matrix, without = share(a for a, _ in pairs), share(b for _, b in pairs)
     lower = sum(a["value"] < b["value"] for a, b in pairs)
     return decided(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lmma.experiments.analysis.samples import Evidence, growth
 from lmma.experiments.claims.compare import (
-    ACMA,
     ALIKE,
-    CMA,
-    LM,
-    LMCMA,
-    MA,
     NEARLY_LINEAR,
     NEARLY_SQUARE,
-    SIX,
-    VD,
     gains_in_time,
     listed,
     ratios_of,
 )
 from lmma.experiments.claims.ledger import Finding, claim, decided, fails, holds, undecided
+from lmma.experiments.presets import ACMA, CMA, LM, LMCMA, MA, SIX, VD
 
 CLEAR = 0.15  # medians that vary by 5% move a power fitted over one doubling by 0.1
 LARGE = 1024  # from here on the cost of the interpreter is small beside that of the numbers
@@ -26,8 +22,8 @@ LARGE = 1024  # from here on the cost of the interpreter is small beside that of
 
 @claim(
     "time", "section 4.1, figure 1",
-    "The internal cost of LM-MA-ES a sample scales like n log n.",
-    f"CPU time a sample from n = {LARGE:,} up grows with a fitted power of at most {NEARLY_LINEAR:g}.",
+    "The internal cost of LM-MA-ES per sample scales like n log n.",
+    f"CPU time per sample from n = {LARGE:,} up grows with a fitted power of at most {NEARLY_LINEAR:g}.",
 )  # fmt: skip
 def _time(evidence: Evidence) -> Finding:
     points = {n: t for n, t in evidence.timings(LM).items() if n >= LARGE}
@@ -39,8 +35,8 @@ def _time(evidence: Evidence) -> Finding:
 
 @claim(
     "time-ma", "section 4.1, figure 1",
-    "The internal cost of fast MA-ES a sample scales like n^2.",
-    f"CPU time a sample from n = 512 up grows with a fitted power of at least {NEARLY_SQUARE:g}.",
+    "The internal cost of fast MA-ES per sample scales like n^2.",
+    f"CPU time per sample from n = 512 up grows with a fitted power of at least {NEARLY_SQUARE:g}.",
 )  # fmt: skip
 def _time_of_ma(evidence: Evidence) -> Finding:
     points = {n: t for n, t in evidence.timings(MA).items() if n >= 512}
@@ -53,7 +49,7 @@ def _time_of_ma(evidence: Evidence) -> Finding:
 @claim(
     "cheaper", "section 4.1, figure 1",
     "A sample of LM-MA-ES costs less than one of MA-ES.",
-    "CPU time a sample is lower in every dimension from 128 up in which both were timed.",
+    "CPU time per sample is lower in every dimension from 128 up in which both were timed.",
 )  # fmt: skip
 def _cheaper(evidence: Evidence) -> Finding:
     limited, full = evidence.timings(LM), evidence.timings(MA)
@@ -145,9 +141,9 @@ def _hundredfold(evidence: Evidence) -> Finding:
     gains = gains_in_time(evidence)
     if not gains:
         return undecided("LM-MA-ES and MA-ES on the same functions")
-    best = max(gains, key=lambda pair: gains[pair])
-    measured = f"at most {gains[best]:.2g} times ({best[0]}, n = {best[1]:,})"
-    if gains[best] >= 100:
+    gain, (problem, n) = max((gain, pair) for pair, gain in gains.items())
+    measured = f"at most {gain:.2g} times ({problem}, n = {n:,})"
+    if gain >= 100:
         return holds(measured)
     if max(n for _, n in gains) < 1024:
         return Finding("not enough data", f"{measured}; needs MA-ES at n = 1,024")
@@ -165,37 +161,19 @@ def _scaling(evidence: Evidence, problem: str, better: bool) -> Finding:
     return decided(ours < theirs if better else ours > theirs, measured)
 
 
-_RULE_OF_SCALING = (
-    "The power of n fitted to median evaluations, over dimensions both solved, is {}; closer than "
-    f"{CLEAR:g} it counts only when n grows fourfold."
-)
-
-
-@claim(
-    "scaling-rosenbrock", "section 4.1, figure 3",
-    "LM-MA-ES scales better than LM-CMA-ES on Rosenbrock.",
-    _RULE_OF_SCALING.format("lower for LM-MA-ES"),
-)  # fmt: skip
-def _scaling_rosenbrock(evidence: Evidence) -> Finding:
-    return _scaling(evidence, "rosenbrock", better=True)
-
-
-@claim(
-    "scaling-discus", "section 4.1, figure 3",
-    "LM-MA-ES scales better than LM-CMA-ES on the discus.",
-    _RULE_OF_SCALING.format("lower for LM-MA-ES"),
-)  # fmt: skip
-def _scaling_discus(evidence: Evidence) -> Finding:
-    return _scaling(evidence, "discus", better=True)
-
-
-@claim(
-    "scaling-cigar", "section 4.1, figure 3",
-    "LM-MA-ES scales worse than LM-CMA-ES on the cigar.",
-    _RULE_OF_SCALING.format("higher for LM-MA-ES"),
-)  # fmt: skip
-def _scaling_cigar(evidence: Evidence) -> Finding:
-    return _scaling(evidence, "cigar", better=False)
+for _problem, _words, _better in (
+    ("rosenbrock", "Rosenbrock", True),
+    ("discus", "the discus", True),
+    ("cigar", "the cigar", False),
+):
+    claim(
+        f"scaling-{_problem}",
+        "section 4.1, figure 3",
+        f"LM-MA-ES scales {'better' if _better else 'worse'} than LM-CMA-ES on {_words}.",
+        "The power of n fitted to median evaluations, over dimensions both solved, is "
+        f"{'lower' if _better else 'higher'} for LM-MA-ES; closer than {CLEAR:g} it counts only when n grows "
+        "fourfold.",
+    )(partial(_scaling, problem=_problem, better=_better))
 
 
 @claim(

@@ -6,10 +6,7 @@ import math
 
 from lmma.experiments.analysis.samples import Evidence
 from lmma.experiments.claims.ledger import Finding, decided, undecided
-
-SIX = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
-LM, MA, CMA, ACMA = "lm-ma-es", "ma-es", "cma-es", "acma-es"
-LMCMA, VD, ARCHIVE = "lm-cma-es", "vd-cma-es", "lm-ma-es-archive"
+from lmma.experiments.presets import LM, MA, SIX
 
 NEARLY_LINEAR = 1.25  # n log n has a slope of 1.1 to 1.15 between n = 1,024 and 65,536
 NEARLY_SQUARE = 1.7  # n^2 on a machine whose caches make small n dearer or cheaper than they should be

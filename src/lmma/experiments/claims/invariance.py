@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lmma.experiments.analysis.samples import Evidence
-from lmma.experiments.claims.compare import ALIKE, ARCHIVE, LM, SIX, listed
+from lmma.experiments.claims.compare import ALIKE, listed
 from lmma.experiments.claims.ledger import Finding, claim, decided, fails, holds, undecided
+from lmma.experiments.presets import ARCHIVE, LM, SIX
 
 
-@claim(
-    "rotated", "section 4.1, supplement II",
-    "LM-MA-ES loses nothing on rotated functions.",
-    f"Median evaluations, rotated / plain, are between 1/{ALIKE:g} and {ALIKE:g} on three functions or more.",
-)  # fmt: skip
-def _rotated(evidence: Evidence) -> Finding:
-    return _unaffected(evidence, "rotated", 3)
+def _unaffected(evidence: Evidence, prefix: str, least: int) -> Finding:
+    ratios: dict[tuple[str, int], float] = {}
+    for problem in SIX:
+        for n in evidence.dims(problem, LM):
+            plain, changed = evidence.sample(problem, LM, n), evidence.sample(f"{prefix}-{problem}", LM, n)
+            if plain is not None and changed is not None and plain.solved:
+                ratios[problem, n] = changed.median / plain.median
+    if len({problem for problem, _ in ratios}) < least:
+        return undecided(f"LM-MA-ES on {least} functions, plain and {prefix}")
+    alike = all(1 / ALIKE <= ratio <= ALIKE for ratio in ratios.values())
+    return decided(alike, f"{prefix} / plain: {listed(ratios)}")
 
 
-@claim(
-    "shifted", "section 4.1",
-    "LM-MA-ES loses nothing on translated functions.",
-    f"Median evaluations, shifted / plain, are between 1/{ALIKE:g} and {ALIKE:g} on two functions or more.",
-)  # fmt: skip
-def _shifted(evidence: Evidence) -> Finding:
-    return _unaffected(evidence, "shifted", 2)
+for _prefix, _where, _words, _least, _count in (
+    ("rotated", "section 4.1, supplement II", "rotated", 3, "three"),
+    ("shifted", "section 4.1", "translated", 2, "two"),
+):
+    claim(
+        _prefix, _where,
+        f"LM-MA-ES loses nothing on {_words} functions.",
+        f"Median evaluations, {_prefix} / plain, are between 1/{ALIKE:g} and {ALIKE:g} on {_count} functions "
+        "or more.",
+    )(partial(_unaffected, prefix=_prefix, least=_least))  # fmt: skip
 
 
 @claim(
@@ -68,16 +78,3 @@ def _archive(evidence: Evidence) -> Finding:
     if alike and len(ratios) < 3:
         return undecided("both variants on three functions")
     return decided(alike, f"archive / main, as printed: {listed(ratios)}")
-
-
-def _unaffected(evidence: Evidence, prefix: str, least: int) -> Finding:
-    ratios: dict[tuple[str, int], float] = {}
-    for problem in SIX:
-        for n in evidence.dims(problem, LM):
-            plain, changed = evidence.sample(problem, LM, n), evidence.sample(f"{prefix}-{problem}", LM, n)
-            if plain is not None and changed is not None and plain.solved:
-                ratios[problem, n] = changed.median / plain.median
-    if len({problem for problem, _ in ratios}) < least:
-        return undecided(f"LM-MA-ES on {least} functions, plain and {prefix}")
-    alike = all(1 / ALIKE <= ratio <= ALIKE for ratio in ratios.values())
-    return decided(alike, f"{prefix} / plain: {listed(ratios)}")

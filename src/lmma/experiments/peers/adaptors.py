@@ -117,6 +117,10 @@ class Cmaes(Adaptor):
 
         return getattr(cmaes, self.cls)(mean.copy(), sigma, seed=seed, population_size=self.popsize)
 
+    def has_enough(self) -> bool:
+        """Return whether cmaes says to stop."""
+        return bool(self.engine.should_stop())
+
     def propose(self) -> Rows:
         """Return the candidates, asked for one by one."""
         return [self.engine.ask() for _ in range(self.popsize)]
@@ -124,10 +128,6 @@ class Cmaes(Adaptor):
     def learn(self, rows: Rows, values: Values) -> None:
         """Tell candidates and values in pairs."""
         self.engine.tell(list(zip(rows, values.tolist(), strict=True)))
-
-    def has_enough(self) -> bool:
-        """Return whether cmaes says to stop."""
-        return bool(self.engine.should_stop())
 
 
 class CmaesSep(Cmaes):
@@ -137,8 +137,25 @@ class CmaesSep(Cmaes):
     cls = "SepCMA"
 
 
-class FcmaesCRFMNES(Adaptor):
-    """CR-FM-NES of `fcmaes`, in Python."""
+class AskTell(Adaptor):
+    """A strategy with ``ask()``, ``tell(values)`` and ``sigma``."""
+
+    def propose(self) -> Rows:
+        """Return the candidates."""
+        rows: Rows = self.engine.ask()
+        return rows
+
+    def learn(self, rows: Rows, values: Values) -> None:
+        """Tell the values."""
+        self.engine.tell(values)
+
+    def sigma(self) -> float | None:
+        """Return the step size."""
+        return float(self.engine.sigma)
+
+
+class FcmaesCRFMNES(AskTell):
+    """CR-FM-NES of `fcmaes`, in Python; like the package's own loop it goes on when ``tell`` returns -1."""
 
     package = "fcmaes"
 
@@ -155,22 +172,9 @@ class FcmaesCRFMNES(Adaptor):
         rng = np.random.default_rng(seed)
         return CRFMNES(self.n, None, mean.copy(), sigma, self.popsize, options=options, rg=rng)
 
-    def propose(self) -> Rows:
-        """Return the candidates."""
-        rows: Rows = self.engine.ask()
-        return rows
-
-    def learn(self, rows: Rows, values: Values) -> None:
-        """Tell the values; the package's own loop goes on when this returns -1, a scale below 0; so do we."""
-        self.engine.tell(values)
-
-    def sigma(self) -> float | None:
-        """Return the step size."""
-        return float(self.engine.sigma)
-
 
 class PyPop7(Adaptor):
-    """A strategy of `pypop7`, by its own iterate and update; values are told after a free objective."""
+    """A strategy of `pypop7`, by its own iterate and update."""
 
     package = "pypop7"
 
@@ -247,7 +251,7 @@ class PyPop7LMMAES(PyPop7):
         self.engine._n_generations = self.engine.n_evolution_paths
 
 
-class Lmmaes(Adaptor):
+class Lmmaes(AskTell):
     """LM-MA-ES of `lmmaes`, which draws from NumPy's global source of randomness."""
 
     package = "lmmaes"
@@ -256,19 +260,6 @@ class Lmmaes(Adaptor):
         from lmmaes import Lmmaes as Original
 
         return Original(mean, sigma, self.popsize, rseed=seed, verbose=False)
-
-    def propose(self) -> Rows:
-        """Return the candidates."""
-        rows: Rows = self.engine.ask()
-        return rows
-
-    def learn(self, rows: Rows, values: Values) -> None:
-        """Tell the values."""
-        self.engine.tell(values)
-
-    def sigma(self) -> float | None:
-        """Return the step size."""
-        return float(self.engine.sigma)
 
     def skip_first_generations(self) -> None:
         """Apply all direction vectors."""

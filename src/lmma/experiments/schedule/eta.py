@@ -1,6 +1,6 @@
 """How long a task will take: a guess before it starts, refined by every task that ends.
 
-Evaluations come from measured medians at n = 128 and how they grow; seconds a generation from a short
+Evaluations come from measured medians at n = 128 and how they grow; seconds per generation from a short
 calibration on this machine. Both are guesses for a clock on the wall, nothing else depends on them.
 """
 
@@ -19,29 +19,17 @@ from lmma.strategies import strategy
 from lmma.strategies.parts.recombination import default_popsize
 
 # Thousands of evaluations to 1e-10 at n = 128, and the power of n with which they grow
-_MEDIANS: dict[str, dict[str, tuple[float, float]]] = {
-    "lm-ma-es": {
-        "sphere": (15.6, 1.0), "ellipsoid": (3150, 1.0), "rosenbrock": (442, 1.2),
-        "discus": (8580, 1.0), "cigar": (374, 1.0), "different-powers": (440, 1.3),
-    },
-    "ma-es": {
-        "sphere": (19.2, 1.0), "ellipsoid": (654, 1.8), "rosenbrock": (779, 1.8),
-        "discus": (290, 1.6), "cigar": (55, 1.2), "different-powers": (227, 1.6),
-    },
-    "lm-cma-es": {
-        "sphere": (10.6, 1.0), "ellipsoid": (1670, 1.2), "rosenbrock": (354, 1.3),
-        "discus": (986, 1.5), "cigar": (28.1, 1.0), "different-powers": (169, 1.3),
-    },
-    "vd-cma-es": {
-        "sphere": (16, 1.0), "ellipsoid": (72, 1.2), "rosenbrock": (411, 1.5),
-        "discus": (34, 1.2), "cigar": (33, 1.1), "different-powers": (38, 1.2),
-    },
-    "lm-ma-es-archive": {
-        "sphere": (11.1, 1.0), "rosenbrock": (831, 1.2), "different-powers": (1330, 1.3),
-    },
-}  # fmt: skip
-_MEDIANS["cma-es"] = _MEDIANS["ma-es"]
-_MEDIANS["acma-es"] = _MEDIANS["ma-es"]
+_FUNCTIONS = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
+_FULL_MATRIX = ((19.2, 1.0), (654, 1.8), (779, 1.8), (290, 1.6), (55, 1.2), (227, 1.6))
+_MEDIANS = {
+    "lm-ma-es": ((15.6, 1.0), (3150, 1.0), (442, 1.2), (8580, 1.0), (374, 1.0), (440, 1.3)),
+    "ma-es": _FULL_MATRIX,
+    "cma-es": _FULL_MATRIX,
+    "acma-es": _FULL_MATRIX,
+    "lm-cma-es": ((10.6, 1.0), (1670, 1.2), (354, 1.3), (986, 1.5), (28.1, 1.0), (169, 1.3)),
+    "vd-cma-es": ((16, 1.0), (72, 1.2), (411, 1.5), (34, 1.2), (33, 1.1), (38, 1.2)),
+    "lm-ma-es-archive": ((11.1, 1.0), None, (831, 1.2), None, None, (1330, 1.3)),
+}
 _FULL = {"ma-es": 1.0, "cma-es": 4.0, "acma-es": 4.0}  # cost of a generation, in units of MA-ES
 _LIMITED = {"lm-ma-es": 1.0, "vd-cma-es": 2.0, "lm-cma-es": 4.0, "lm-ma-es-archive": 2.0}
 _UNKNOWN = 3.0  # a strategy of the user's
@@ -53,7 +41,8 @@ def expected_evaluations(run: Solve) -> float:
     while plain.startswith(("rotated-", "shifted-")):
         plain = plain.partition("-")[2]
     helpless = run.method == "vd-cma-es" and "rotated-" in run.problem and plain not in ("sphere", "cigar")
-    known = _MEDIANS.get(run.method, _MEDIANS["lm-ma-es"]).get(plain)
+    medians = _MEDIANS.get(run.method, _MEDIANS["lm-ma-es"])
+    known = medians[_FUNCTIONS.index(plain)] if plain in _FUNCTIONS else None
     if helpless or known is None:
         return float(run.budget)
     thousands, power = known
@@ -122,13 +111,13 @@ class Clock:
         return 0.01 + generations * (each + 2e-5)
 
     def _each(self, method: str, n: int) -> float:
-        """Return seconds a generation."""
+        """Return seconds per generation."""
         if method in _FULL:
             return _FULL[method] * self._between("ma-es", n, 2.0)
         return _LIMITED.get(method, _UNKNOWN) * self._between("lm-ma-es", n, 1.0)
 
     def _between(self, method: str, n: int, power: float) -> float:
-        """Return seconds a generation at ``n``, a line through two calibrated points in n^power."""
+        """Return seconds per generation at ``n``, a line through two calibrated points in n^power."""
         (n1, t1), (n2, t2) = sorted((m[1], t) for m, t in self._probe.items() if m[0] == method)
         low = math.pow(n1, power)
         slope = max(0.0, (t2 - t1) / (math.pow(n2, power) - low))
@@ -136,12 +125,12 @@ class Clock:
 
 
 def _calibrate() -> dict[tuple[str, int], float]:
-    """Return seconds a generation at two dimensions for each family; takes a fraction of a second."""
+    """Return seconds per generation at two dimensions for each family; takes a fraction of a second."""
     points = (("lm-ma-es", 128), ("lm-ma-es", 2048), ("ma-es", 128), ("ma-es", 512))
-    return {point: _seconds_a_generation(*point) for point in points}
+    return {point: _seconds_per_generation(*point) for point in points}
 
 
-def _seconds_a_generation(method: str, n: int) -> float:
+def _seconds_per_generation(method: str, n: int) -> float:
     es = strategy(method, np.zeros(n), 1.0, rng=1)
     values = np.arange(es.popsize, dtype=float)
     best = math.inf

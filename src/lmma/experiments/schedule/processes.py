@@ -16,7 +16,7 @@ from typing import Any
 from lmma.experiments.schedule.execute import one_thread, perform
 from lmma.experiments.tasks import Task
 
-EVERY = 0.5  # seconds between two signs of progress from a worker
+EVERY = 0.5  # seconds between two messages about progress
 Message = tuple[str, Any]  # ("progress", (evaluations, best)), ("done", record) or ("failed", words)
 
 

@@ -14,7 +14,7 @@ from lmma.experiments.schedule.processes import TaskWorker, ready
 from lmma.experiments.tasks import Solve, Task, refuse_what_is_unknown, unique
 from lmma.store import Store
 
-HEARTBEAT = 60.0  # seconds between two signs of life in the store
+HEARTBEAT = 60.0  # seconds between two renewals of the claims in the store
 LOOK = 2.0  # seconds between two looks whether another process has finished its part
 
 

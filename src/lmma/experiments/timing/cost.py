@@ -106,7 +106,7 @@ def rows_of(n: int, seconds: dict[str, float]) -> str:
 
 
 def exponent(seconds: dict[int, float]) -> float | None:
-    """Return the slope of log time a sample over log n from ``FIT_FROM`` on; None for fewer than two n."""
+    """Return the slope of log time per sample over log n from ``FIT_FROM`` on; None for fewer than two n."""
     dims = [n for n in seconds if n >= FIT_FROM]
     if len(dims) < 2:
         return None

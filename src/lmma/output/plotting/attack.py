@@ -19,47 +19,32 @@ DASHES = ("-", "--", ":", "-.")  # methods without much to adapt run into one an
 BANDS = (0, 1000, 2000, 5000)  # problems shown in the paper's figure, 100 each, by initial objective
 
 
-class AttackedImage(Protocol):
-    """What the figures read of an attack; :class:`lmma.attack.Record` has it."""
+class _AttackedImage(Protocol):
+    """What the figures read of an attack; :class:`lmma.attack.Record` has it, and says what it means."""
 
+    # fmt: off
     @property
-    def image(self) -> int:
-        """Number of the image in its data set."""
-
+    def image(self) -> int: ...
     @property
-    def label(self) -> int:
-        """Column of the true class."""
-
+    def label(self) -> int: ...
     @property
-    def found(self) -> int:
-        """Column of the class given to the adversarial."""
-
+    def found(self) -> int: ...
     @property
-    def success(self) -> bool:
-        """Whether there is an adversarial."""
-
+    def success(self) -> bool: ...
     @property
-    def start(self) -> float:
-        """Objective at the original."""
-
+    def start(self) -> float: ...
     @property
-    def l2(self) -> float:
-        """Distance of the adversarial."""
-
+    def l2(self) -> float: ...
     @property
-    def queries(self) -> int:
-        """Queries spent."""
-
+    def queries(self) -> int: ...
     @property
-    def curve(self) -> NDArray[np.float64]:
-        """Lowest objective at the start and after each generation."""
-
+    def curve(self) -> NDArray[np.float64]: ...
     @property
-    def adversarial(self) -> NDArray[Any]:
-        """The closest adversarial, (n,)."""
+    def adversarial(self) -> NDArray[Any]: ...
+    # fmt: on
 
 
-Campaigns = Mapping[str, Sequence[AttackedImage]]  # by name
+Campaigns = Mapping[str, Sequence[_AttackedImage]]  # by name
 
 
 def _subplots(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
@@ -70,7 +55,7 @@ def _subplots(rows: int, columns: int, size: tuple[float, float], **options: Any
 
 
 def attack_gallery(
-    records: Sequence[AttackedImage],
+    records: Sequence[_AttackedImage],
     originals: Mapping[int, NDArray[Any]],
     shape: tuple[int, int],
     *,

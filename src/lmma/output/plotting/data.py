@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+Numbers = tuple[float, ...]
+
 
 @dataclass(frozen=True)
 class Series:
     """One line: a label, points, and where known a band around them."""
 
     label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    lower: tuple[float, ...] = ()
-    upper: tuple[float, ...] = ()
+    x: Numbers
+    y: Numbers
+    lower: Numbers = ()
+    upper: Numbers = ()
     notes: tuple[str, ...] = ()  # one for each point, shown when the mouse is over it
     dashed: bool = False
     colour_of: str = ""  # another label whose colour to share

@@ -66,7 +66,7 @@ def _draw(
 
 
 def _rates(columns: Columns) -> list[float | None]:
-    """Return evaluations a second between each record and the one before."""
+    """Return evaluations per second between each record and the one before."""
     rates: list[float | None] = []
     before = (0.0, 0.0)
     for count, seconds in zip(columns["evaluations"], columns["seconds"], strict=True):

@@ -27,7 +27,7 @@ def plotly_script() -> str | None:
 
 
 def chart(data: FigureData) -> dict[str, Any]:
-    """Return data and layout of a plotly chart with one legend entry a label for all panels."""
+    """Return data and layout of a plotly chart with one legend entry per label for all panels."""
     columns = min(data.columns, max(1, len(data.panels)))
     rows = max(1, math.ceil(len(data.panels) / columns))
     inner = rows * PANEL_HEIGHT + (rows - 1) * GAP
