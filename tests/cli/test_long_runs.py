@@ -80,6 +80,14 @@ def test_an_evaluation_that_hangs_is_given_up(outcome, tmp_path):
     assert (found["failed"], found["failures"]) == ({"timeout": 1}, 1)
 
 
+def test_a_quorum_does_not_wait_for_the_last(outcome, tmp_path):
+    (tmp_path / "where.py").write_text(WHERE)
+    words = ("minimize", "where:hangs", "--x0", "1,2,3", "--max-generations", 3, "--seed", 1)
+    found = outcome(*words, "--workers", 2, "--quorum", 0.5)
+    assert (found["nit"], found["failures"]) == (3, 0)
+    assert found["late"] >= 1
+
+
 def test_restarts_are_shown(lmma, outcome):
     words = ("minimize", "rastrigin", "--dim", 3, "--seed", 1, "--tolfun", 1e-3, "--target", "none")
     done = lmma(*words, "--restarts", 2)

@@ -1,6 +1,7 @@
 """Who watches a run sees all of it, as it was at that moment, over all restarts."""
 
 import json
+import os
 import time
 from itertools import pairwise
 
@@ -130,3 +131,17 @@ def test_a_resumed_log_goes_on_and_a_new_run_begins_a_new_one(tmp_path):
     assert counts[-1] == 30
     run(maxiter=2, **options)
     assert {record["generation"] for record in records_of(log)} <= {1, 2}
+
+
+def test_a_history_knows_what_was_not_waited_for(tmp_path):
+    def fun(x):
+        try:
+            os.close(os.open(tmp_path / "hanging", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return float(x @ x)
+        time.sleep(1000)
+
+    result = run(fun, vectorized=False, workers=2, quorum=0.5, maxiter=3, history=True)
+    assert result.late >= 1
+    assert result.history["late"][-1] == result.late
+    assert (result.failures, result.history["failures"]) == (0, [0, 0, 0])

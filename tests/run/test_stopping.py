@@ -84,7 +84,7 @@ def test_a_limit_that_allows_nothing_is_refused(name, value):
 
 def test_a_plateau_is_left_after_fifty_generations():
     result = run(Series(lambda t: np.ones(8)))
-    assert (result.reason, result.nit, result.success) == ("flat", 50, False)
+    assert (result.reason, result.status, result.nit, result.success) == ("flat", 11, 50, False)
     assert "50 generations" in result.message
 
 
@@ -114,7 +114,8 @@ FIRST_JUDGEMENT = 270
 )
 def test_half_a_run_without_progress_is_stagnation(values):
     result = run(Series(values))
-    assert (result.reason, result.nit, result.success) == ("stagnation", FIRST_JUDGEMENT, False)
+    assert (result.reason, result.nit) == ("stagnation", FIRST_JUDGEMENT)
+    assert (result.status, result.success) == (10, False)
     assert f"{FIRST_JUDGEMENT // 2} generations" in result.message
     assert run(Series(values), stagnation=False, maxiter=400).reason == "maxiter"
 
