@@ -94,7 +94,7 @@ def test_restarts_are_shown(lmma, outcome):
     assert done.returncode == 0
     [line] = [line for line in done.stdout.splitlines() if line.split()[0] == "restarts"]
     assert re.findall(r"of (\d+)", line) == ["7", "14", "28"]  # populations
-    assert [leg["popsize"] for leg in outcome(*words, "--restarts", 2)["legs"]] == [7, 14, 28]
+    assert [run["popsize"] for run in outcome(*words, "--restarts", 2)["runs"]] == [7, 14, 28]
     assert not any(line.split()[0] == "restarts" for line in lmma(*words).stdout.splitlines())
 
 

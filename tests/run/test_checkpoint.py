@@ -66,12 +66,12 @@ def test_a_resumed_run_equals_the_unbroken_one(case, tmp_path):
 def test_a_share_of_evaluations_and_a_first_step_are_remembered(tmp_path):
     options = {"sigma0": 0.7, "method": "ma-es", "restarts": "bipop:2", "tolfun": 1e-3, "vectorized": True}
     whole = lmma.minimize(spheres, np.full(4, 2.0), rng=5, maxiter=400, **options)
-    assert [leg.reason for leg in whole.legs].count("allowance") == 4
+    assert [run.reason for run in whole.runs].count("allowance") == 4
     for stop in range(20, 401, 20):  # two or three stops in each part of the run
         parts = lmma.minimize(
             spheres, np.full(4, 2.0), rng=5, maxiter=stop, checkpoint=tmp_path / "run.npz", **options
         )
-    assert (parts.nfev, parts.reason, parts.legs) == (whole.nfev, whole.reason, whole.legs)
+    assert (parts.nfev, parts.reason, parts.runs) == (whole.nfev, whole.reason, whole.runs)
     assert np.array_equal(parts.x, whole.x)
 
 

@@ -58,7 +58,7 @@ def test_a_callback_sees_counts_over_all_restarts():
 
 def test_a_callback_that_asks_to_stop_ends_the_run_restarts_or_not():
     result = run(restarts=3, callback=lambda x: True)
-    assert (result.reason, len(result.legs)) == ("callback", 1)
+    assert (result.reason, len(result.runs)) == ("callback", 1)
 
 
 def test_what_a_callback_ended_is_in_the_record_the_log_and_the_checkpoint(tmp_path):

@@ -57,8 +57,8 @@ def test_after_restarts_a_warm_start_goes_on_from_the_best_there_was():
     options = {"rng": 1, "vectorized": True, "method": "ma-es"}
     alone = lmma.minimize(spheres, np.full(5, 3.0), 1.0, **options)
     both = lmma.minimize(spheres, np.full(5, 3.0), 1.0, restarts=1, maxfevals=alone.nfev + 40, **options)
-    assert len(both.legs) == 2
-    assert both.legs[0].best_fun < both.legs[1].best_fun
+    assert len(both.runs) == 2
+    assert both.runs[0].best_fun < both.runs[1].best_fun
     X = first_generation(both, 1e-9)
     np.testing.assert_allclose(X, np.tile(both.x, (len(X), 1)), atol=1e-6)
 
@@ -88,9 +88,9 @@ def starts(**options):
     seen = Seen()
     options = {"rng": 1, "vectorized": True, "tolfun": 0.5, "method": "ma-es"} | options
     result = lmma.minimize(seen, np.zeros(20), 0.01, **options)
-    at = np.cumsum([0] + [leg.evaluations // leg.popsize for leg in result.legs[:-1]])
+    at = np.cumsum([0] + [run.evaluations // run.popsize for run in result.runs[:-1]])
     first = [seen.generations[k] for k in at]
-    assert [len(X) for X in first] == [leg.popsize for leg in result.legs]
+    assert [len(X) for X in first] == [run.popsize for run in result.runs]
     return result, [X.mean(axis=0) for X in first], [(X - X.mean(axis=0)).std() for X in first]
 
 
@@ -117,8 +117,8 @@ def test_no_two_restarts_draw_the_same_candidates():
         seen, np.zeros(20), 0.01, rng=1, vectorized=True, method="ma-es", tolfun=0.5,
         restarts=lmma.IPOP(2, factor=1),
     )  # fmt: skip
-    assert [leg.popsize for leg in result.legs] == [12, 12, 12]
-    at = np.cumsum([0] + [leg.evaluations // leg.popsize for leg in result.legs[:-1]])
+    assert [run.popsize for run in result.runs] == [12, 12, 12]
+    at = np.cumsum([0] + [run.evaluations // run.popsize for run in result.runs[:-1]])
     first, second, third = (seen.generations[k] - seen.generations[k].mean(axis=0) for k in at)
     for a, b in ((first, second), (second, third), (first, third)):
         assert not np.allclose(a, b)
@@ -128,27 +128,27 @@ def test_no_two_restarts_draw_the_same_candidates():
     ("restarts", "sizes"), [(lmma.IPOP(2, factor=3), [12, 36, 108]), (lmma.IPOP(0), [12]), (2, [12, 24, 48])]
 )
 def test_populations_grow_by_the_factor(restarts, sizes):
-    assert [leg.popsize for leg in starts(restarts=restarts)[0].legs] == sizes
+    assert [run.popsize for run in starts(restarts=restarts)[0].runs] == sizes
 
 
 def test_bipop_gives_small_populations_small_steps_and_half_of_the_evaluations():
     result, _, spreads = starts(restarts=lmma.BIPOP(3, factor=3), tolfun=1e-9)
-    legs = result.legs
-    assert [leg.popsize for leg in legs if not leg.small] == [12, 36, 108, 324]
-    assert not legs[0].small
-    assert not legs[1].small  # the first does not count: a large one goes next
-    small = [spread / 0.01 for leg, spread in zip(legs, spreads, strict=True) if leg.small]
+    runs = result.runs
+    assert [run.popsize for run in runs if not run.small] == [12, 36, 108, 324]
+    assert not runs[0].small
+    assert not runs[1].small  # the first does not count: a large one goes next
+    small = [spread / 0.01 for run, spread in zip(runs, spreads, strict=True) if run.small]
     assert len(small) > 3
     assert 0.008 < min(small) < 0.5  # sigma0 times 10^-2 to 1
     assert max(small) < 1.3
-    large = legs[0]
+    large = runs[0]
     used = {False: 0, True: 0}
-    for number, leg in enumerate(legs):
-        if leg.small:
+    for number, run in enumerate(runs):
+        if run.small:
             assert used[True] < used[False]
-            assert 12 <= leg.popsize <= max(12, large.popsize // 2)
-            assert leg.evaluations < max(12, large.evaluations // 2) + leg.popsize
+            assert 12 <= run.popsize <= max(12, large.popsize // 2)
+            assert run.evaluations < max(12, large.evaluations // 2) + run.popsize
         else:
-            large = leg
-        used[leg.small] += leg.evaluations if number else 0
-    assert any(leg.reason == "allowance" for leg in legs)
+            large = run
+        used[run.small] += run.evaluations if number else 0
+    assert any(run.reason == "allowance" for run in runs)
