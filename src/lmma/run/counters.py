@@ -42,13 +42,15 @@ class Counters:
     ) -> None:
         """Count one evaluation for each row and keep the best."""
         self.evaluations += len(values)
-        missing = int(np.count_nonzero(np.isnan(values)))
-        dropped = 0 if late is None else int(np.count_nonzero(late))
-        self.failures += missing - dropped
-        self.late += dropped
-        if missing == len(values):
-            return
-        best = int(np.nanargmin(values) if missing else np.argmin(values))
+        best = int(values.argmin())  # that of a NaN where there is one
+        if values[best] != values[best]:
+            missing = int(np.count_nonzero(np.isnan(values)))
+            dropped = 0 if late is None else int(np.count_nonzero(late))
+            self.failures += missing - dropped
+            self.late += dropped
+            if missing == len(values):
+                return
+            best = int(np.nanargmin(values))
         if values[best] < self.best_fun:
             self.best_fun = float(values[best])
             if self.best_x is None or len(self.best_x) != candidates.shape[1]:

@@ -25,15 +25,18 @@ def run_until_stopped(run: Run, observers: Sequence[Observer], *, catch_interrup
     otherwise it is raised, and the run holds the best so far.
     """
     counters = run.counters
+    now = Situation(run.strategy, counters)
     start = time.perf_counter() - counters.seconds
     try:
         while True:  # [A1:3]
-            stop = _reason_to_stop(run, time.perf_counter() - start)  # [A1:21]
-            if stop is not None:
-                return stop
+            now.seconds = counters.seconds = time.perf_counter() - start
+            for rule in run.rules:
+                stop = rule.check(now)
+                if stop is not None:  # [A1:21]
+                    return stop
             one_generation(run)
-            counters.seconds = time.perf_counter() - start
             if observers:
+                counters.seconds = time.perf_counter() - start
                 progress = run.progress()
                 for observe in observers:
                     observe(progress)
@@ -46,16 +49,6 @@ def run_until_stopped(run: Run, observers: Sequence[Observer], *, catch_interrup
         if not catch_interrupt:
             raise
         return Stop("interrupted")
-
-
-def _reason_to_stop(run: Run, seconds: float) -> Stop | None:
-    """Return why to stop before the next generation, or None."""
-    now = Situation(run.strategy, run.counters, seconds)
-    for rule in run.rules:
-        stop = rule.check(now)
-        if stop is not None:
-            return stop
-    return None
 
 
 def one_generation(run: Run) -> None:
@@ -72,11 +65,14 @@ def one_generation(run: Run) -> None:
     counters.take(candidates, values, late)
     if again and late is None:
         values = _with_failed_drawn_anew(run, candidates, values)
-    counters.failing = counters.failing + 1 if np.isnan(values).all() else 0
     evaluate.told(values)
     strategy.tell(values)
+    ranked = np.sort(values)  # NaN goes last
+    if ranked[-1] != ranked[-1]:
+        ranked = ranked[~np.isnan(ranked)]
+    counters.failing = 0 if len(ranked) else counters.failing + 1
     for rule in run.rules:
-        rule.watch(values)
+        rule.watch(ranked)
     counters.generation += 1
     counters.consistent = True
 

@@ -100,13 +100,13 @@ def in_python(name: str, value: str = "") -> str:
     return name if not value else f"{name}=" if value == "=" else f"{name}={value}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Situation:
     """What a rule may look at before the next generation."""
 
     strategy: Strategy
     counters: Counters
-    seconds: float
+    seconds: float = 0.0  # since the run began
 
 
 class Rule(ABC):
@@ -130,8 +130,8 @@ class Rule(ABC):
         ``allowance`` is how many evaluations this strategy may use of those of the run.
         """
 
-    def watch(self, values: Values) -> None:  # noqa: B027 (many rules look at counters alone)
-        """Take in the values of a generation, NaN where an evaluation failed."""
+    def watch(self, ranked: Values) -> None:  # noqa: B027 (many rules look at counters alone)
+        """Take in the values of a generation in increasing order, without those that failed."""
 
     @abstractmethod
     def check(self, now: Situation) -> Stop | None:
@@ -292,10 +292,9 @@ class Flat(Rule):
         """Return the rule, which every run has."""
         return cls()
 
-    def watch(self, values: Values) -> None:
+    def watch(self, ranked: Values) -> None:
         """Count generations without a difference."""
-        known = values[~np.isnan(values)]
-        self.count = self.count + 1 if len(known) > 1 and known.min() == known.max() else 0
+        self.count = self.count + 1 if len(ranked) > 1 and ranked[0] == ranked[-1] else 0
 
     def check(self, now: Situation) -> Stop | None:
         """Compare the count with the patience."""
@@ -335,13 +334,11 @@ class Stagnation(Rule):
         """Return the rule unless it is switched off."""
         return cls(strategy.n, strategy.popsize) if options.stagnation else None
 
-    def watch(self, values: Values) -> None:
+    def watch(self, ranked: Values) -> None:
         """Remember best and median of every ``stride``-th generation."""
-        known = values[~np.isnan(values)]
-        if len(known) and self.seen % self.stride == 0:
-            known.sort()
-            self.best.append(float(known[0]))
-            self.median.append(float(known[len(known) // 2]))
+        if len(ranked) and self.seen % self.stride == 0:
+            self.best.append(float(ranked[0]))
+            self.median.append(float(ranked[len(ranked) // 2]))
             if len(self.best) >= self.KEPT:
                 self.best, self.median = self.best[::2], self.median[::2]
                 self.stride *= 2
@@ -371,22 +368,16 @@ class Allowance(Rule):
         Ending("allowance", 13, "This restart's share of {limit} evaluations is used; more {restarts[=]} or "
                "a larger {maxfevals} goes on.", restarts=True),
     )  # fmt: skip
-    STATE = ("used",)
 
     def __init__(self, evaluations: int) -> None:
         self.evaluations = evaluations
-        self.used = 0
 
     @classmethod
     def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
         """Return the rule if the strategy has a share of its own."""
         return None if allowance is None else cls(allowance)
 
-    def watch(self, values: Values) -> None:
-        """Count evaluations."""
-        self.used += len(values)
-
     def check(self, now: Situation) -> Stop | None:
-        """Compare with the share."""
-        over = self.used >= self.evaluations
-        return Stop("allowance", "restarts", self.used, self.evaluations) if over else None
+        """Compare what the strategy has used with its share."""
+        used = now.strategy.evaluations
+        return Stop("allowance", "restarts", used, self.evaluations) if used >= self.evaluations else None
