@@ -27,6 +27,7 @@ import numpy as np
 
 from lmma.attack import Projection, campaign, load_forest, load_mnist
 from lmma.attack.pruned import NearForest
+from lmma.output.tables import markdown_table
 
 LIMITS = {
     "l2": (10, 20, 30, 40, 50, 75, 100, 150, 200, 300, 500, 1000, np.inf),
@@ -121,11 +122,10 @@ def shares(closest, norm):
 def table(results, norm):
     """Return the shares of all attacks as Markdown; a ball of Square is one point of its curve."""
     words = [f"{limit:g}" if np.isfinite(limit) else "any" for limit in LIMITS[norm]]
-    lines = [f"| {norm.upper() if norm == 'l2' else 'Linf'} at most | " + " | ".join(words) + " |"]
-    lines.append("|---" * (len(words) + 1) + "|")
+    rows = [[f"{'L2' if norm == 'l2' else 'Linf'} at most", *words]]
     for name, closest in results.items():
-        lines.append(f"| {name} | " + " | ".join(f"{100 * v:.1f}" for v in shares(closest, norm)) + " |")
-    return "\n".join(lines)
+        rows.append([name, *(f"{100 * share:.1f}" for share in shares(closest, norm))])
+    return markdown_table(rows)
 
 
 def draw(results, images, path):

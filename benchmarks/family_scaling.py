@@ -11,12 +11,12 @@ where a hidden n x n matrix would show up as n.
 
 import argparse
 import math
-import os
 import time
 import tracemalloc
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("LMMA_NUM_THREADS", "1")
+from one_thread import use_one_thread
+
+use_one_thread()
 
 import numpy as np
 

@@ -10,18 +10,19 @@ and never done twice; --seconds starts no run after that time, so that a campaig
 """
 
 import argparse
-import os
 import time
 from pathlib import Path
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LMMA_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+from one_thread import use_one_thread
+
+use_one_thread()
 
 import numpy as np
 
 from lmma.experiments.schedule.execute import perform
 from lmma.experiments.tasks import Solve, record_fault
 from lmma.output.files import as_csv, write_text
+from lmma.output.tables import markdown_table
 from lmma.store import Store
 
 PLAIN = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
@@ -81,19 +82,14 @@ def cell(records: list[dict]) -> str:
 def table(records: list[dict], n: int) -> str:
     """Return a Markdown table of all methods at ``n``."""
     methods = [m for m in OURS + THEIRS if any(r["spec"]["method"] == m for r in records)]
-    lines = [
-        f"| n = {n} | "
-        + " | ".join(p.replace("rotated-", "rot. ").replace("-", " ") for p in PROBLEMS)
-        + " |",
-        "|---|" + "---:|" * len(PROBLEMS),
-    ]
+    rows = [[f"n = {n}", *(p.replace("rotated-", "rot. ").replace("-", " ") for p in PROBLEMS)]]
     for method in methods:
         cells = [
             cell([r for r in records if (r["spec"]["method"], r["spec"]["problem"]) == (method, problem)])
             for problem in PROBLEMS
         ]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([method, *cells])
+    return markdown_table(rows, right=range(1, len(rows[0])))
 
 
 def publish(records: list[dict], folder: Path) -> None:

@@ -23,12 +23,12 @@ that of the shape: -n/2 log(sum_i w_i |M^-1 d_i|^2) - log det M.
 """
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LMMA_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+from one_thread import use_one_thread
+
+use_one_thread()
 
 import numpy as np
 

@@ -8,12 +8,12 @@ Rosenbrock end in its local optimum, whatever the method).
 """
 
 import argparse
-import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("LMMA_NUM_THREADS", "1")
+from one_thread import use_one_thread
+
+use_one_thread()
 
 import numpy as np
 

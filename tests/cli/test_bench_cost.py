@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lmma import kernels
-from lmma.experiments.peers import ADAPTORS, Adaptor
+from lmma.experiments.peers import ADAPTORS
 from lmma.experiments.timing import cost, generations
 from lmma.experiments.timing.contest import best_times
 from lmma.output.plotting.style import COLOURS
@@ -49,10 +49,8 @@ def test_the_figure_shows_microseconds_per_sample_of_every_contender():
 
 
 def test_peers_that_are_missing_are_left_out_with_a_word(monkeypatch):
-    class Missing(Adaptor):
-        package = "elsewhere"
-
-        def __init__(self, *given):
+    class Missing(ADAPTORS["lmmaes"]):
+        def _start(self, mean, sigma, seed):
             raise ImportError("No module named 'elsewhere'")
 
     monkeypatch.setitem(ADAPTORS, "elsewhere", Missing)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+import lmma
 from lmma.cli import main
 from lmma.experiments import tasks as spec
 from lmma.experiments.analysis.runtimes import distribution, publish_runtimes, runtime_figure, shares
@@ -81,6 +82,14 @@ def test_published_files_hold_what_was_recorded(tmp_path):
     assert shares(records)[0]["separable, f1 to f5"] == f"{3 / 51:.3f}"
 
 
+def test_records_of_the_first_release_are_published_too(tmp_path):
+    old = record(1, [30])
+    del old["restarts"]
+    publish_runtimes([old | {"legs": 3}], tmp_path, "lmma bench largescale")
+    with (tmp_path / "runs.csv").open() as file:
+        assert [row["restarts"] for row in csv.DictReader(file)] == ["2"]
+
+
 def test_a_record_belongs_to_its_task():
     task = LargeScale(3, 1, "ma-es", 40, 40_000)
     assert task_from("largescale", vars(task)) == task
@@ -133,6 +142,20 @@ def test_a_run_that_is_stuck_starts_again_with_twice_the_population_within_the_b
     assert done["restarts"] > 0
     assert done["evaluations"] <= 12_000
     assert done["hits"][-1] is None
+
+
+@coco
+def test_restarts_are_those_of_minimize(monkeypatch):
+    asked = []
+    original = lmma.minimize
+
+    def watched(*given, **options):
+        asked.append(options["restarts"])
+        return original(*given, **options)
+
+    monkeypatch.setattr(lmma, "minimize", watched)
+    perform(LargeScale(1, 1, "lm-ma-es", 20, 600))
+    assert asked == ["ipop:40"]
 
 
 @coco

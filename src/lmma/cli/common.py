@@ -57,7 +57,7 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
         with Store(args.out / FILE, record_fault) as store:
             try:
                 runner = Runner(tasks, store, args.workers)
-            except ValueError as error:
+            except (ValueError, TypeError) as error:
                 raise UsageError(str(error)) from None
             for words in store.words:
                 print(f"lmma: {words}", file=sys.stderr)

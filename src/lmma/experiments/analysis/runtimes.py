@@ -92,7 +92,8 @@ def publish_runtimes(records: Records, out: Path, command: str, order: Sequence[
         "# Empirical distributions of runtimes on bbob-largescale",
         f"Share of 51 targets, f - f_opt from 100 to 1e-8, met with a budget of {_either(budgets)} "
         "evaluations for each variable, over 24 functions, each with the same weight. Start uniform in "
-        "[-4, 4]^n, sigma0 = 2, restarts with twice the population. Written by",
+        "[-4, 4]^n, sigma0 = 2; a restart has twice the population and begins at a point drawn normally "
+        "around the first start, as those of `lmma.minimize`. Written by",
         f"    {command}",
         table,
         *pictures,
