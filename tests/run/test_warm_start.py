@@ -1,5 +1,6 @@
 """Where a run starts and how far it looks, told or not, the first time and the second."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -146,9 +147,23 @@ def test_bipop_gives_small_populations_small_steps_and_half_of_the_evaluations()
     for number, leg in enumerate(legs):
         if leg.small:
             assert used[True] < used[False]
-            assert 12 <= leg.popsize <= max(12, large.popsize // 2)
+            assert 12 <= leg.popsize <= large.popsize // 2
             assert leg.evaluations < max(12, large.evaluations // 2) + leg.popsize
         else:
             large = leg
         used[leg.small] += leg.evaluations if number else 0
     assert any(leg.reason == "allowance" for leg in legs)
+
+
+def test_small_populations_lie_between_the_first_and_half_of_the_last_large_one():
+    shares = []
+    for seed in range(12):
+        large = None
+        for leg in starts(restarts=lmma.BIPOP(3, factor=4), rng=seed)[0].legs:
+            if leg.small:
+                shares.append(math.log(leg.popsize / 12) / math.log(large / 2 / 12))
+            large = large if leg.small else leg.popsize
+    assert len(shares) > 50
+    assert min(shares) >= 0
+    assert 0.8 < max(shares) <= 1
+    assert 0.15 < np.mean(shares) < 0.45  # the square of a uniform number has the mean 1/3; rounded down
