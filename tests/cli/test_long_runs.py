@@ -180,7 +180,6 @@ def test_a_program_named_by_a_file_is_not_run_unasked(lmma, tmp_path):
 
 
 def test_a_log_is_drawn_in_four_panels(lmma, drawn, tmp_path):
-    # Forty records, a restart in the middle, and one that is just being written
     records = [
         {
             "evaluations": 10 * k,
@@ -188,22 +187,22 @@ def test_a_log_is_drawn_in_four_panels(lmma, drawn, tmp_path):
             "sigma": 1 / k,
             "step": 1 / k,
             "seconds": k,
-            "restarts": k // 20,
+            "restarts": 0,
         }
         for k in range(1, 40)
     ]
-    (tmp_path / "run.jsonl").write_text(
-        "".join(json.dumps(each) + "\n" for each in records) + '{"evaluations": 12'
-    )
-    done = lmma("plot", "run.jsonl", "--output", "run.svg")
-    assert done.returncode == 0, done.stderr
-    assert "39 records, 390 evaluations" in done.stdout
-    texts, curves = drawn("run.svg")
-    assert {"best value", "step length a coordinate", "evaluations a second", "run.jsonl"} <= set(texts)
-    assert (
-        sum(points > 10 for points in curves) >= 3
-    )  # straight ones, such as the speed, may be drawn with two
-    assert curves.count(2) >= 4  # the restart, in each panel
+    curves = {}
+    for restart in (20, 99):
+        lines = [json.dumps(each | {"restarts": int(each["seconds"] >= restart)}) for each in records]
+        lines.append('{"evaluations": 12')  # the run is just writing
+        (tmp_path / "run.jsonl").write_text("\n".join(lines))
+        done = lmma("plot", "run.jsonl", "--output", "run.svg")
+        assert done.returncode == 0, done.stderr
+        assert "39 records, 390 evaluations" in done.stdout
+        texts, curves[restart] = drawn("run.svg")
+        assert {"best value", "step length a coordinate", "evaluations a second", "run.jsonl"} <= set(texts)
+        assert sum(points > 10 for points in curves[restart]) >= 3  # the speed, a straight line, may need two
+    assert len(curves[20]) == len(curves[99]) + 4  # a line at the restart in each panel
 
 
 def test_what_a_run_logs_can_be_drawn(lmma, tmp_path):

@@ -78,7 +78,7 @@ def test_a_run_that_only_fails_stops_early_and_says_why():
 
     result = lmma.minimize(fun, np.ones(3), 1.0, rng=1, restarts=3)
     assert result.reason == "failures"
-    assert result.nit == 3
+    assert (result.nit, len(result.runs)) == (3, 1)
     assert not result.success
     assert "licence server is down" in result.message
     assert result.failed == {"OSError": result.nfev}
@@ -147,6 +147,15 @@ def test_every_form_of_restarts_is_understood(given, meant):
 def test_other_forms_are_refused(given):
     with pytest.raises(ValueError, match="restarts must be"):
         schedule(given)
+
+
+@pytest.mark.parametrize(
+    "options", [{"factor": 0.5}, {"factor": math.nan}, {"restarts": -1}, {"restarts": True}]
+)
+@pytest.mark.parametrize("kind", [IPOP, BIPOP])
+def test_schedules_that_lead_nowhere_are_refused(kind, options):
+    with pytest.raises(ValueError, match="must be"):
+        kind(**options)
 
 
 def test_later_restarts_begin_elsewhere_and_the_first_where_it_was_told():

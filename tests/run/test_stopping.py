@@ -136,13 +136,24 @@ def test_early_progress_does_not_save_a_run_that_stands_still():
     assert 340 <= result.nit <= 352
 
 
+def test_a_long_run_is_judged_as_evenly_as_a_short_one():
+    # More generations than are remembered: those kept must be spread over all of the run
+    result = run(Series(lambda t: max(0, 3000 - t) + RANKS), maxiter=8000, bounds=[-9, 9])
+    assert result.reason == "stagnation"
+    assert 3000 / 0.575 - 10 <= result.nit <= 3000 / 0.575 * 1.01 + 10
+
+
 def test_stagnation_is_the_same_after_an_interruption(tmp_path):
     def values(t):
         return max(0, 200 - t) + RANKS
 
     whole = run(Series(values))
     fun = Series(values)
-    for stop in (100, 269, 300, 1000):
+    for stop in (
+        100,
+        269,
+        *range(300, 360),
+    ):  # judged after each hundredth of the run, however often it stops
         parts = run(fun, maxiter=stop, checkpoint=tmp_path / "run.npz")
     assert (parts.reason, parts.nit) == (whole.reason, whole.nit)
     again = run(fun, checkpoint=tmp_path / "run.npz")

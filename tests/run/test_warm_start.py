@@ -1,5 +1,6 @@
 """Where a run starts and how far it looks, told or not, the first time and the second."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -146,9 +147,23 @@ def test_bipop_gives_small_populations_small_steps_and_half_of_the_evaluations()
     for number, run in enumerate(runs):
         if run.small:
             assert used[True] < used[False]
-            assert 12 <= run.popsize <= max(12, large.popsize // 2)
+            assert 12 <= run.popsize <= large.popsize // 2
             assert run.evaluations < max(12, large.evaluations // 2) + run.popsize
         else:
             large = run
         used[run.small] += run.evaluations if number else 0
     assert any(run.reason == "allowance" for run in runs)
+
+
+def test_small_populations_lie_between_the_first_and_half_of_the_last_large_one():
+    shares = []
+    for seed in range(12):
+        large = None
+        for run in starts(restarts=lmma.BIPOP(3, factor=4), rng=seed)[0].runs:
+            if run.small:
+                shares.append(math.log(run.popsize / 12) / math.log(large / 2 / 12))
+            large = large if run.small else run.popsize
+    assert len(shares) > 50
+    assert min(shares) >= 0
+    assert 0.8 < max(shares) <= 1
+    assert 0.15 < np.mean(shares) < 0.45  # the square of a uniform number has the mean 1/3; rounded down
