@@ -19,12 +19,9 @@ def test_multiplicative_ma_es_keeps_the_contract():
 class Forgetful(ES):
     """Breaks the contract: ranks candidates by their order of sampling."""
 
-    define = staticmethod(lmma.LMMAES.define)
+    define = lmma.LMMAES.define
     name = "forgetful"
     memory = classmethod(lambda cls, n, popsize, itemsize=8: 0)
-
-    def _make_step(self):
-        return lmma.LMMAES._make_step(self)
 
     def _make_transform(self):
         return lmma.LMMAES._make_transform(self)

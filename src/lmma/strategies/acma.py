@@ -21,7 +21,7 @@ generations.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -29,59 +29,29 @@ import numpy.typing as npt
 
 from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.parts.linalg import add_product, excess
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
-from lmma.strategies.parts.stepsize import CSA, expected_norm, path_is_short
+from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
+from lmma.strategies.parts.recombination import Array, Selection, cumulate
+from lmma.strategies.parts.stepsize import path_is_short, tutorial_limit2
 
 
-@dataclass(frozen=True)
-class ACMAParameters:
+@dataclass(frozen=True, kw_only=True)
+class ACMAParameters(TutorialParameters):
     """The constants of active CMA-ES."""
 
-    recombination: Recombination
-    c_sigma: float
-    d_sigma: float
-    c_c: float
-    c_1: float
-    c_mu: float
-    negative: Array = field(repr=False)
-    period: int
+    c_1: float = constant(lambda p: 2 / ((p.n + 1.3) ** 2 + p.mu_w))
+    c_mu: float = constant(
+        lambda p: min(1 - p.c_1, 2 * (1 / 4 + p.mu_w + 1 / p.mu_w - 2) / ((p.n + 2) ** 2 + p.mu_w))
+    )
+    period: int = constant(
+        lambda p: max(1, math.ceil(1 / (10 * p.n * (p.c_1 + p.c_mu)))) if p.c_1 + p.c_mu > 0 else p.n
+    )
+    negative: Array = derived(lambda p: negative_weights(p), shown=False)
 
 
-def acma_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    d_sigma: float | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-    period: int | None = None,
-) -> ACMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights, half=True)
-    mu_w = shared.mu_w
-    if c_sigma is None:
-        c_sigma = (mu_w + 2) / (n + mu_w + 5)
-    if d_sigma is None:
-        d_sigma = 1 + 2 * max(0.0, math.sqrt(max(0.0, mu_w - 1) / (n + 1)) - 1) + c_sigma
-    if c_c is None:
-        c_c = (4 + mu_w / n) / (n + 4 + 2 * mu_w / n)
-    if c_1 is None:
-        c_1 = 2 / ((n + 1.3) ** 2 + mu_w)
-    if c_mu is None:
-        c_mu = min(1 - c_1, 2 * (1 / 4 + mu_w + 1 / mu_w - 2) / ((n + 2) ** 2 + mu_w))
-    if period is None:
-        period = max(1, math.ceil(1 / (10 * n * (c_1 + c_mu)))) if c_1 + c_mu > 0 else n
-    negative = negative_weights(n, lam, shared, c_1, c_mu)
-    return ACMAParameters(shared, c_sigma, d_sigma, c_c, c_1, c_mu, negative, period)
-
-
-def negative_weights(n: int, lam: int, shared: Recombination, c_1: float, c_mu: float) -> Array:
+def negative_weights(p: ACMAParameters) -> Array:
     """Return the weights of ranks mu + 1 ... lam, scaled as the tutorial's table 1 says."""
-    raw = math.log((lam + 1) / 2) - np.log(np.arange(shared.mu + 1, lam + 1))
+    n, lam, c_1, c_mu = p.n, p.lam, p.c_1, p.c_mu
+    raw = math.log((lam + 1) / 2) - np.log(np.arange(p.mu + 1, lam + 1))
     raw = np.minimum(raw, 0.0)
     total = -float(raw.sum())
     if total == 0 or c_mu == 0:
@@ -89,7 +59,7 @@ def negative_weights(n: int, lam: int, shared: Recombination, c_1: float, c_mu: 
     mu_minus = total**2 / float(raw @ raw)
     scale = min(
         1 + c_1 / c_mu,  # alpha_mu^-: C neither decays nor grows without selection
-        1 + 2 * mu_minus / (shared.mu_w + 2),  # alpha_mueff^-
+        1 + 2 * mu_minus / (p.mu_w + 2),  # alpha_mueff^-
         (1 - c_1 - c_mu) / (n * c_mu),  # alpha_posdef^-
     )
     return raw * (max(scale, 0.0) / total)
@@ -108,7 +78,7 @@ class ActiveCovariance(Transform):
         self.root = np.eye(n, dtype=dtype)
         self.path = np.zeros(n, dtype=dtype)
         self.age = 0
-        self.path_limit2 = ((1.4 + 2 / (n + 1)) * expected_norm(n)) ** 2
+        self.path_limit2 = tutorial_limit2(n)
 
     def sample(self, batch: Batch) -> None:
         """Renew the root if it is due, then sample as every strategy does."""
@@ -138,12 +108,9 @@ class ActiveCovariance(Transform):
         p, n, dtype = self.parameters, len(self.path), self.path.dtype
         self.age += 1
         short = path_is_short(p_sigma, self.path_limit2, p.c_sigma, self.age)
-        if short:
-            cumulate(self.path, p.c_c, best.mu_w, best.d_mean)
-        else:
-            self.path *= 1 - p.c_c
+        cumulate(self.path, p.c_c, best.mu_w, best.d_mean, add=short)
         mu, valid = len(best.weights), len(best.order)
-        negative = p.negative[: max(0, valid - p.recombination.mu)]  # none for candidates without a value
+        negative = p.negative[: max(0, valid - p.mu)]  # none for candidates without a value
         used = mu + len(negative)
         z, d = best.ranked(used)
         lengths2 = np.maximum(np.einsum("ij,ij->i", z[mu:], z[mu:]), np.finfo(dtype).tiny)
@@ -170,12 +137,8 @@ class ACMAES(ES):
     """Active CMA-ES with a full covariance matrix, O(n^2) a sample."""
 
     name = "acma-es"
-    define = staticmethod(acma_parameters)
+    define = ACMAParameters
     parameters: ACMAParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=True)
 
     def _make_transform(self) -> ActiveCovariance:
         return ActiveCovariance(self.n, self.parameters, self.dtype)

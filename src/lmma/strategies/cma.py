@@ -25,43 +25,17 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.ma import ma_parameters
 from lmma.strategies.parts.linalg import add_product
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate
-from lmma.strategies.parts.stepsize import CSA, crowding
+from lmma.strategies.parts.parameters import RankParameters, constant
+from lmma.strategies.parts.recombination import Array, Selection, cumulate
 
 
-@dataclass(frozen=True)
-class CMAParameters:
+@dataclass(frozen=True, kw_only=True)
+class CMAParameters(RankParameters):
     """The constants of CMA-ES."""
 
-    recombination: Recombination
-    c_sigma: float
-    c_c: float
-    c_1: float
-    c_mu: float
-    period: int
-
-
-def cma_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-    period: int | None = None,
-) -> CMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    ma = ma_parameters(n, lam, mu=mu, weights=weights, c_sigma=c_sigma, c_1=c_1, c_mu=c_mu)
-    if c_c is None:
-        c_c = 4 / (n + 4)  # [A1:1]
-    if period is None:
-        period = max(1, n // lam)  # [A1:7]
-    return CMAParameters(ma.recombination, ma.c_sigma, c_c, ma.c_1, ma.c_mu, period)
+    c_c: float = constant(lambda p: 4 / (p.n + 4))  # [A1:1]
+    period: int = constant(lambda p: max(1, p.n // p.lam))  # [A1:7]
 
 
 @final
@@ -116,12 +90,8 @@ class CMAES(ES):
     """Covariance matrix adaptation evolution strategy of Algorithm 1, O(n^2) a sample."""
 
     name = "cma-es"
-    define = staticmethod(cma_parameters)
+    define = CMAParameters
     parameters: CMAParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> Covariance:
         return Covariance(self.n, self.parameters, self.dtype)

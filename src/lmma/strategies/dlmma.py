@@ -28,48 +28,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters, lmma_parameters
-from lmma.strategies.ma import ma_parameters
+from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters
 from lmma.strategies.parts.linalg import centred
+from lmma.strategies.parts.parameters import Parameters, RankParameters, constant
 from lmma.strategies.parts.rank_weights import active_weights
-from lmma.strategies.parts.recombination import Array, Indices, Recombination, Selection, default_popsize
-from lmma.strategies.parts.stepsize import CSA, crowding
+from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
 
 RECENTRE = 16  # generations between two moves of the geometric mean; sigma D does not change by them
 PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation
 
 
-@dataclass(frozen=True)
-class DLMMAParameters:
-    """The constants of d-LM-MA-ES."""
+@dataclass(frozen=True, kw_only=True)
+class DLMMAParameters(LMMAParameters):
+    """The constants of d-LM-MA-ES: those of LM-MA-ES and one more."""
 
-    recombination: Recombination
-    c_sigma: float
-    c_scale: float
-    inner: LMMAParameters
+    c_scale: float = constant(lambda p: diagonal_rate(p))
 
-
-def dlmma_parameters(n: int, lam: int, *, c_scale: float | None = None, **overrides: Any) -> DLMMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; ``overrides`` are of LM-MA-ES."""
-    inner = lmma_parameters(n, lam, **overrides)
-    if c_scale is None:
-        c_scale = diagonal_rate(n, inner.recombination)
-    if not 0 <= c_scale <= 1:
-        raise ValueError(f"c_scale must be a rate in [0, 1], got {c_scale}")
-    return DLMMAParameters(inner.recombination, inner.c_sigma, c_scale, inner)
+    def _check(self) -> None:
+        super()._check()
+        if not 0 <= self.c_scale <= 1:
+            raise ValueError(f"c_scale must be a rate in [0, 1], got {self.c_scale}")
 
 
-def diagonal_rate(n: int, shared: Recombination) -> float:
+def diagonal_rate(p: Parameters) -> float:
     """Return (c_1 + c_mu)(n + 2)/3 with the rates of CMA-ES, at most ``CAP``."""
-    cma = ma_parameters(n, shared.lam, weights=shared.weights)
-    return min((cma.c_1 + cma.c_mu) * (n + 2) / 3, CAP)
+    cma = RankParameters(p.n, p.lam, weights=p.weights)
+    return min((cma.c_1 + cma.c_mu) * (p.n + 2) / 3, CAP)
 
 
 @final
@@ -82,10 +73,10 @@ class ScaledDirections(Transform):
         self.c_scale = parameters.c_scale
         self.scales = np.ones(n, dtype=dtype)
         self.steps = np.empty_like(self.scales)  # sigma D
-        self.inner = DirectionVectors(n, parameters.inner, dtype)
+        self.inner = DirectionVectors(n, parameters, dtype)
         self.gram = self.inner.gram
         self.lengths2 = np.einsum("ii->i", self.gram)  # |m_j|^2, a view
-        c_d = parameters.inner.c_d
+        c_d = parameters.c_d
         self.shortest = (1 - c_d) / (1 - c_d + c_d * n)  # the factors of kappa are these ...
         self.stretch = c_d / (1 - c_d + c_d * n)  # ... and these times |m_j|^2
 
@@ -156,13 +147,9 @@ class DLMMAES(ES):
     """LM-MA-ES under a learned diagonal, O(n log n) a sample: quick where coordinates mean something."""
 
     name = "d-lm-ma-es"
-    define = staticmethod(dlmma_parameters)
+    define = DLMMAParameters
     parameters: DLMMAParameters
     transform: ScaledDirections
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
 
     def _make_transform(self) -> ScaledDirections:
         return ScaledDirections(self.n, self.parameters, self.dtype)

@@ -18,38 +18,29 @@ f_i       ``values``         (lam,)    objective values
 
 from __future__ import annotations
 
-import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from lmma import kernels
 from lmma.strategies.base import Strategy
 from lmma.strategies.parts.aligned import spaced
+from lmma.strategies.parts.parameters import Parameters
 from lmma.strategies.parts.recombination import (
     Array,
     Indices,
-    Recombination,
     Selection,
     squared_length,
     weighted_mean,
 )
-from lmma.strategies.parts.stepsize import StepSizeRule
+from lmma.strategies.parts.stepsize import CSA, StepSizeRule
 from lmma.strategies.parts.streaming import Streamed, redrawn_mean, rows_of_a_block
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
-
-
-class Parameters(Protocol):
-    """The constants of one algorithm, a frozen dataclass."""
-
-    @property
-    def recombination(self) -> Recombination:
-        """Population size and weights."""
 
 
 class Source:
@@ -141,10 +132,11 @@ class ES(Strategy):
 
     can_inject = True
     can_resample = True
-    define: ClassVar[Callable[..., Any]]  # (n, lam, **overrides) -> the parameters
+    define: ClassVar[type[Parameters]] = Parameters
+    parameters: Parameters
 
     def _initialise(self) -> None:
-        self.parameters = type(self).define(self.n, self.popsize, **self.options)  # [A1:1]
+        self.parameters = self.define(self.n, self.popsize, **self.options)  # [A1:1]
         self.step = self._make_step()  # [A1:2]
         self.transform = self._make_transform()  # [A1:2]
         self.transform.threads = self.threads
@@ -157,7 +149,7 @@ class ES(Strategy):
     @classmethod
     def known_options(cls) -> tuple[str, ...]:
         """Return the constants that can be given."""
-        return tuple(inspect.signature(cls.define).parameters)[2:]  # after n and lam
+        return cls.define.options()
 
     def _make_source(self) -> Source:
         return Source(self.key)
@@ -166,8 +158,9 @@ class ES(Strategy):
         self.source = self._make_source()
         self.source.threads = self.threads
 
-    @abstractmethod
-    def _make_step(self) -> StepSizeRule: ...
+    def _make_step(self) -> StepSizeRule:
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=p.norm, crowd=p.crowd)
 
     @abstractmethod
     def _make_transform(self) -> Transform: ...
@@ -191,8 +184,7 @@ class ES(Strategy):
 
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation; if few candidates have values, the weights close ranks."""
-        recombination = self.parameters.recombination
-        weights, mu_w = recombination.weights, recombination.mu_w
+        weights, mu_w = self.parameters.weights, self.parameters.mu_w
         if len(order) < len(weights):
             weights = weights[: len(order)] / weights[: len(order)].sum()
             mu_w = 1.0 / float(weights @ weights)

@@ -32,52 +32,25 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.parts.linalg import excess, subtract_outer
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
+from lmma.strategies.parts.recombination import Array, Selection, cumulate
 from lmma.strategies.parts.sources import companion
-from lmma.strategies.parts.stepsize import CSA, path_is_short
+from lmma.strategies.parts.stepsize import overcrowding, path_is_short
 
 LARGEST_CHANGE = 0.7  # of |v| and of each element of D in one generation
 
 
-@dataclass(frozen=True)
-class VDParameters:
+@dataclass(frozen=True, kw_only=True)
+class VDParameters(TutorialParameters):
     """The constants of VD-CMA-ES."""
 
-    recombination: Recombination
-    c_sigma: float
-    d_sigma: float
-    c_c: float
-    c_1: float
-    c_mu: float
-
-
-def vd_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    d_sigma: float | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-) -> VDParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights, half=True)
-    mu_w = shared.mu_w
-    faster = max((n - 5) / 6, 0.5)  # than CMA-ES: 2n numbers are learned, not n^2 / 2
-    if c_sigma is None:
-        c_sigma = math.sqrt(mu_w) / (2 * (math.sqrt(n) + math.sqrt(mu_w)))
-    if d_sigma is None:
-        d_sigma = 1 + c_sigma + 2 * max(0.0, math.sqrt(max(0.0, mu_w - 1) / (n + 1)) - 1)
-    if c_c is None:
-        c_c = (4 + mu_w / n) / (n + 4 + 2 * mu_w / n)
-    if c_1 is None:
-        c_1 = faster * 2 / ((n + 1.3) ** 2 + mu_w)
-    if c_mu is None:
-        c_mu = min(1 - c_1, faster * 2 * (mu_w - 2 + 1 / mu_w) / ((n + 2) ** 2 + mu_w))
-    return VDParameters(shared, c_sigma, d_sigma, c_c, c_1, c_mu)
+    c_sigma: float = constant(lambda p: math.sqrt(p.mu_w) / (2 * (math.sqrt(p.n) + math.sqrt(p.mu_w))))
+    d_sigma: float = constant(lambda p: 1 + p.c_sigma + 2 * overcrowding(p.mu_w, p.n))
+    faster: float = derived(lambda p: max((p.n - 5) / 6, 0.5))  # 2n numbers are learned, not n^2 / 2
+    c_1: float = constant(lambda p: p.faster * 2 / ((p.n + 1.3) ** 2 + p.mu_w))
+    c_mu: float = constant(
+        lambda p: min(1 - p.c_1, p.faster * 2 * (p.mu_w - 2 + 1 / p.mu_w) / ((p.n + 2) ** 2 + p.mu_w))
+    )
 
 
 @final
@@ -94,7 +67,7 @@ class ScaledDirection(Transform):
         self.direction = start[0] / math.sqrt(n)
         self.path = np.zeros(n, dtype=dtype)
         self.age = 0
-        self.projections: Array = np.zeros(parameters.recombination.lam)  # z . u of the last sample
+        self.projections: Array = np.zeros(parameters.lam)  # z . u of the last sample
 
     def _direction(self) -> tuple[float, Array]:
         """Return |v|^2 and v / |v|; a v that underflowed counts as the shortest there is."""
@@ -127,10 +100,7 @@ class ScaledDirection(Transform):
         p, n = self.parameters, len(self.path)
         self.age += 1
         short = path_is_short(p_sigma, (2 + 4 / (n + 1)) * n, p.c_sigma, self.age)
-        if short:
-            cumulate(self.path, p.c_c, best.mu_w, best.d_mean)
-        else:
-            self.path *= 1 - p.c_c
+        cumulate(self.path, p.c_c, best.mu_w, best.d_mean, add=short)
         v2, u = self._direction()
         rise = math.sqrt(1 + v2) - 1
         t2 = float(best.weights @ np.square(best.pick(self.projections)))
@@ -192,12 +162,8 @@ class VDCMAES(ES):
     """CMA-ES with C = D (I + v v^T) D, O(n) a sample."""
 
     name = "vd-cma-es"
-    define = staticmethod(vd_parameters)
+    define = VDParameters
     parameters: VDParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=True)
 
     def _make_transform(self) -> ScaledDirection:
         return ScaledDirection(self.n, self.parameters, self.key, self.dtype)
