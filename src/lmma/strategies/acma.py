@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.parts.linalg import add_product, excess
+from lmma.strategies.parts.linalg import add_product, taken_out
 from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Selection, cumulate
 from lmma.strategies.parts.stepsize import path_is_short, tutorial_limit2
@@ -124,26 +124,34 @@ class ActiveCovariance(Transform):
 
     def balance(self, generation: int) -> float:
         """Keep the mean variance near 1."""
-        factor = excess(math.sqrt(float(np.trace(self.covariance)) / len(self.path)))
-        if factor != 1:
-            self.covariance /= factor**2
-            self.root /= factor
-            self.path /= factor
-        return factor
+        size = math.sqrt(float(np.trace(self.covariance)) / len(self.path))
+        return taken_out(size, (self.covariance, 2), (self.root, 1), (self.path, 1))
 
 
 @final
 class ACMAES(ES):
-    """Active CMA-ES with a full covariance matrix, O(n^2) a sample."""
+    """Active CMA-ES with a full covariance matrix, O(n^2) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`ACMAParameters`.
+
+    Examples
+    --------
+    A rotated, ill-conditioned function of a few variables is what it is for:
+
+    >>> Q, _ = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 6)))
+    >>> es = lmma.ACMAES(np.ones(6), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9 and not es.stop():
+    ...     es.tell(np.square(es.ask() @ Q) @ 10.0 ** np.arange(6))
+    >>> es.best_fun <= 1e-9
+    True
+
+    References
+    ----------
+    Hansen, *The CMA evolution strategy: a tutorial*, arXiv 1604.00772. Jastrebski and Arnold, *Improving
+    evolution strategies through active covariance matrix adaptation*, CEC 2006.
+    """
 
     name = "acma-es"
     define = ACMAParameters
-    parameters: ACMAParameters
-
-    def _make_transform(self) -> ActiveCovariance:
-        return ActiveCovariance(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: C, its root, the decomposition's work space."""
-        return (6 * n + 7 * popsize + 6) * n * itemsize
+    learns = ActiveCovariance
+    rows = staticmethod(lambda n, popsize: 6 * n + 7 * popsize + 6)  # C, its root, work space for eigh

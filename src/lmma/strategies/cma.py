@@ -87,16 +87,26 @@ class Covariance(Transform):
 
 @final
 class CMAES(ES):
-    """Covariance matrix adaptation evolution strategy of Algorithm 1, O(n^2) a sample."""
+    """Covariance matrix adaptation evolution strategy of Algorithm 1, O(n^2) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`CMAParameters`.
+
+    Examples
+    --------
+    >>> es = lmma.CMAES(np.full(8, 3.0), 1.0, rng=1)
+    >>> while not es.stop():
+    ...     es.tell(np.sum(es.ask() ** 2, axis=1))
+    >>> es.best_fun < 1e-9
+    True
+
+    References
+    ----------
+    Hansen and Ostermeier, *Completely derandomized self-adaptation in evolution strategies*, Evolutionary
+    Computation 9 (2001). Loshchilov, Glasmachers and Beyer, *Limited-memory matrix adaptation for large scale
+    black-box optimization*, arXiv 1705.06693, Algorithm 1.
+    """
 
     name = "cma-es"
     define = CMAParameters
-    parameters: CMAParameters
-
-    def _make_transform(self) -> Covariance:
-        return Covariance(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: C, its root, the decomposition's work space."""
-        return (6 * n + 5 * popsize + 6) * n * itemsize
+    learns = Covariance
+    rows = staticmethod(lambda n, popsize: 6 * n + 5 * popsize + 6)  # C, its root, work space for eigh

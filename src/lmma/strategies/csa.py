@@ -34,14 +34,21 @@ class Identity(Transform):
 
 @final
 class CSAES(ES):
-    """Evolution strategy that adapts the global step size alone, O(n) a sample."""
+    """Evolution strategy that adapts the global step size alone, O(n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`Parameters`.
+
+    Examples
+    --------
+    >>> lmma.minimize(lambda x: x @ x, np.ones(9), 0.5, method="csa-es", rng=1, ftarget=1e-8).success
+    True
+
+    References
+    ----------
+    Ostermeier, Gawelczyk and Hansen, *Step-size adaptation based on non-local use of selection information*,
+    PPSN 1994.
+    """
 
     name = "csa-es"
-
-    def _make_transform(self) -> Identity:
-        return Identity()
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: candidates and their z."""
-        return (2 * popsize + 6) * n * itemsize
+    learns = Identity
+    rows = staticmethod(lambda n, popsize: 2 * popsize + 6)  # candidates and their z

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +105,7 @@ class Decoded(Transform):
 
     STATE = ("scales", "axes", "variances", "path", "core_path")
 
-    def __init__(self, n: int, parameters: DDMAParameters, core: Core, dtype: npt.DTypeLike) -> None:
+    def __init__(self, n: int, parameters: DDMAParameters, dtype: npt.DTypeLike, core: Core) -> None:
         self.parameters = parameters
         self.core = core
         self.scales = np.ones(n, dtype=dtype)
@@ -113,6 +113,10 @@ class Decoded(Transform):
         self.variances = np.zeros(parameters.k)
         self.path = np.zeros(n, dtype=dtype)
         self.core_path = np.zeros(n, dtype=dtype)
+
+    def parts(self) -> dict[str, Core]:
+        """Return A."""
+        return {"core": self.core}
 
     @property
     def stretch(self) -> Array:
@@ -202,42 +206,62 @@ class Decoded(Transform):
         return centred(self.scales) if generation % RECENTRE == 0 else 1.0
 
 
-class _DecodedES(ES):
+class DecodedES(ES):
     """What the two strategies share: all but the core."""
 
     define = DDMAParameters
     parameters: DDMAParameters
-    transform: Decoded
+    core: ClassVar[type[Core]]
 
-    def _parts(self) -> dict[str, object]:
-        return {**super()._parts(), "core": self.transform.core}
+    def _make_transform(self) -> Decoded:
+        return Decoded(self.n, self.parameters, self.dtype, self.core(self.n, self.dtype))
 
 
 @final
-class DDMAES(_DecodedES):
-    """MA-ES decoded by a diagonal and helped by two quick directions, O(n^2) a sample."""
+class DDMAES(DecodedES):
+    """MA-ES decoded by a diagonal and helped by two quick directions, O(n^2) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`DDMAParameters`.
+
+    Examples
+    --------
+    Scales of coordinates are learned in O(n) evaluations, though the matrix has n^2 numbers:
+
+    >>> es = lmma.DDMAES(np.ones(20), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9:
+    ...     es.tell(np.square(es.ask()) @ np.logspace(0, 6, 20))
+    >>> es.evaluations < 6_000
+    True
+
+    References
+    ----------
+    This library, docs/research.md. Akimoto and Hansen, *Diagonal acceleration for covariance matrix
+    adaptation evolution strategies*, Evolutionary Computation 28 (2020).
+    """
 
     name = "dd-ma-es"
-
-    def _make_transform(self) -> Decoded:
-        return Decoded(self.n, self.parameters, FullCore(self.n, self.dtype), self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: A, its inverse, rows for each candidate."""
-        return (3 * n + 9 * popsize + 30) * n * itemsize
+    core = FullCore
+    rows = staticmethod(lambda n, popsize: 3 * n + 9 * popsize + 30)  # A, its inverse, candidates
 
 
 @final
-class DLRES(_DecodedES):
-    """A diagonal and two quick directions, O(n) a sample: for what dd-MA-ES's matrix is too large for."""
+class DLRES(DecodedES):
+    """A diagonal and two quick directions, O(n) per sample: for what dd-MA-ES's matrix is too large for.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`DDMAParameters`.
+
+    Examples
+    --------
+    >>> es = lmma.DLRES(np.zeros(1000), 1.0, rng=1, k=3)
+    >>> es.transform.axes.shape
+    (3, 1000)
+
+    References
+    ----------
+    This library, docs/research.md. Akimoto and Hansen, *Projection-based restricted covariance matrix
+    adaptation for high dimension*, GECCO 2016.
+    """
 
     name = "d-lr-es"
-
-    def _make_transform(self) -> Decoded:
-        return Decoded(self.n, self.parameters, IdentityCore(self.n, self.dtype), self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: several rows for each candidate."""
-        return (8 * popsize + 30) * n * itemsize
+    core = IdentityCore
+    rows = staticmethod(lambda n, popsize: 8 * popsize + 30)  # several rows for each candidate

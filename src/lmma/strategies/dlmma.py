@@ -67,23 +67,17 @@ def diagonal_rate(p: Parameters) -> float:
 class ScaledDirections(Transform):
     """d = D M z, with M that of LM-MA-ES."""
 
-    STATE = ("scales", "vectors", "gram", "age")
+    STATE = ("scales",)
 
     def __init__(self, n: int, parameters: DLMMAParameters, dtype: npt.DTypeLike) -> None:
         self.c_scale = parameters.c_scale
         self.scales = np.ones(n, dtype=dtype)
         self.steps = np.empty_like(self.scales)  # sigma D
         self.inner = DirectionVectors(n, parameters, dtype)
-        self.gram = self.inner.gram
-        self.lengths2 = np.einsum("ii->i", self.gram)  # |m_j|^2, a view
+        self.lengths2 = np.einsum("ii->i", self.inner.gram)  # |m_j|^2, a view
         c_d = parameters.c_d
         self.shortest = (1 - c_d) / (1 - c_d + c_d * n)  # the factors of kappa are these ...
         self.stretch = c_d / (1 - c_d + c_d * n)  # ... and these times |m_j|^2
-
-    @property
-    def vectors(self) -> Array:
-        """The direction vectors, up to date."""
-        return self.inner.vectors
 
     @property
     def age(self) -> int:
@@ -99,14 +93,9 @@ class ScaledDirections(Transform):
         np.multiply(self.scales, batch.step, out=self.steps)
         self.inner.sample(batch._replace(step=self.steps))
 
-    @property
-    def threads(self) -> int:
-        """Threads for kernels."""
-        return self.inner.threads
-
-    @threads.setter
-    def threads(self, threads: int) -> None:
-        self.inner.threads = threads
+    def parts(self) -> dict[str, Transform]:
+        """Return the direction vectors."""
+        return {"inner": self.inner}
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return D M z."""
@@ -133,7 +122,7 @@ class ScaledDirections(Transform):
         """Move D towards the coordinates' variances among the selected; then let M learn."""
         kernels.rescale(
             self.scales, self.c_scale / (2 * self.kappa()), active_weights(len(best.order)), best.order,
-            best.sampled_z, p_sigma, PATH_SHARE, threads=self.inner.threads,
+            best.sampled_z, p_sigma, PATH_SHARE, threads=self.threads,
         )  # fmt: skip
         self.inner.update(best, p_sigma)
 
@@ -144,17 +133,27 @@ class ScaledDirections(Transform):
 
 @final
 class DLMMAES(ES):
-    """LM-MA-ES under a learned diagonal, O(n log n) a sample: quick where coordinates mean something."""
+    """LM-MA-ES under a learned diagonal, O(n log n) per sample: quick where coordinates mean something.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`DLMMAParameters`.
+
+    Examples
+    --------
+    Each coordinate has a scale of its own, which is learned:
+
+    >>> es = lmma.DLMMAES(np.ones(20), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9:
+    ...     es.tell(np.square(es.ask()) @ np.logspace(0, 6, 20))
+    >>> es.evaluations < 10_000
+    True
+
+    References
+    ----------
+    This library, docs/research.md. Ros and Hansen, *A simple modification in CMA-ES achieving linear time and
+    space complexity*, PPSN 2008.
+    """
 
     name = "d-lm-ma-es"
     define = DLMMAParameters
-    parameters: DLMMAParameters
-    transform: ScaledDirections
-
-    def _make_transform(self) -> ScaledDirections:
-        return ScaledDirections(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: as LM-MA-ES, and a few vectors more."""
-        return (default_popsize(n) + 2 * popsize + 14) * n * itemsize
+    learns = ScaledDirections
+    rows = staticmethod(lambda n, popsize: default_popsize(n) + 2 * popsize + 14)  # LM-MA-ES's and a few more

@@ -202,11 +202,30 @@ class CholeskyFactor(Transform):
 
 @final
 class LMCMAES(ES):
-    """Limited-memory CMA-ES: a Cholesky factor from stored paths, O(n log n) a sample."""
+    """Limited-memory CMA-ES: a Cholesky factor from stored paths, O(n log n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`LMCMAParameters`.
+
+    Examples
+    --------
+    Candidates come in mirrored pairs of corners of a cube around the mean, unless told otherwise:
+
+    >>> es = lmma.LMCMAES(np.zeros(5), 1.0, rng=1)
+    >>> bool(np.all(es.ask()[0] == -es.candidates[1]))
+    True
+    >>> normal = lmma.LMCMAES(np.zeros(5), 1.0, rng=1, sampling="gaussian", mirrored=False)
+
+    References
+    ----------
+    Loshchilov, *LM-CMA: an alternative to L-BFGS for large-scale black-box optimization*, Evolutionary
+    Computation 25 (2017).
+    """
 
     name = "lm-cma-es"
     define = LMCMAParameters
     parameters: LMCMAParameters
+    learns = CholeskyFactor
+    rows = staticmethod(lambda n, popsize: 2 * default_popsize(n) + 2 * popsize + 8)  # p_r, v_r, candidates
 
     def _make_source(self) -> Source:
         p = self.parameters
@@ -216,11 +235,3 @@ class LMCMAES(ES):
     def _make_step(self) -> PopulationSuccess:
         p = self.parameters
         return PopulationSuccess(p.lam, p.c_sigma, p.z_star, p.d_sigma)
-
-    def _make_transform(self) -> CholeskyFactor:
-        return CholeskyFactor(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: paths, their inverses, candidates and their z."""
-        return (2 * default_popsize(n) + 2 * popsize + 8) * n * itemsize

@@ -35,6 +35,7 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, StreamingTransform
 from lmma.strategies.parts.aligned import spaced
+from lmma.strategies.parts.lowrank import folded_transposed
 from lmma.strategies.parts.parameters import Parameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
 
@@ -130,9 +131,7 @@ class DirectionVectors(StreamingTransform):
         """Return the transpose of M times d."""
         if self.active == 0:
             return d.copy()
-        alpha, mix = self._fold()
-        vectors = self.vectors[: self.active]
-        return alpha * d + ((d @ vectors.T) @ mix.T).astype(d.dtype) @ vectors
+        return folded_transposed(d, *self._fold(), self.vectors[: self.active])
 
     def solve(self, d: Array) -> Array:
         """Return z with M z = d, through an m by m system (M is alpha I plus a product of rank m)."""
@@ -177,17 +176,25 @@ class DirectionVectors(StreamingTransform):
 
 @final
 class LMMAES(ES):
-    """Limited-memory matrix adaptation evolution strategy, O(n log n) a sample."""
+    """Limited-memory matrix adaptation evolution strategy, O(n log n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`LMMAParameters`.
+
+    Examples
+    --------
+    >>> es = lmma.LMMAES(np.full(200, 3.0), 1.0, rng=1, m=10)
+    >>> es.tell(np.sum(es.ask() ** 2, axis=1))
+    >>> es.transform.vectors.shape
+    (10, 200)
+
+    References
+    ----------
+    Loshchilov, Glasmachers and Beyer, *Limited-memory matrix adaptation for large scale black-box
+    optimization*, arXiv 1705.06693.
+    """
 
     name = "lm-ma-es"
     can_stream = True
     define = LMMAParameters
-    parameters: LMMAParameters
-
-    def _make_transform(self) -> DirectionVectors:
-        return DirectionVectors(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: direction vectors, candidates and their z."""
-        return (default_popsize(n) + 2 * popsize + 8) * n * itemsize
+    learns = DirectionVectors
+    rows = staticmethod(lambda n, popsize: default_popsize(n) + 2 * popsize + 8)  # m_i, candidates, their z

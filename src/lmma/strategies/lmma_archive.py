@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Transform
+from lmma.strategies.parts.lowrank import folded_transposed
 from lmma.strategies.parts.parameters import Parameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Selection, cumulate, default_popsize
 
@@ -123,9 +124,7 @@ class PathArchive(Transform):
         """Return the transpose of M times d."""
         if self.active == 0:
             return d.copy()
-        alpha, mix = self._fold()
-        vectors = self.vectors[: self.active]
-        return alpha * d + ((d @ vectors.T) @ mix.T).astype(d.dtype) @ vectors
+        return folded_transposed(d, *self._fold(), self.vectors[: self.active])
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Let the path fade, add the mean of the selected z, and store it."""
@@ -144,16 +143,22 @@ class PathArchive(Transform):
 
 @final
 class LMMAESArchive(ES):
-    """LM-MA-ES that stores past paths at temporal distances, O(n log n) a sample."""
+    """LM-MA-ES that stores past paths at temporal distances, O(n log n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`ArchiveParameters`.
+
+    Examples
+    --------
+    >>> lmma.LMMAESArchive(np.ones(10), 0.5).parameters.distance
+    10.0
+
+    References
+    ----------
+    Loshchilov, Glasmachers and Beyer, *Limited-memory matrix adaptation for large scale black-box
+    optimization*, arXiv 1705.06693, supplement.
+    """
 
     name = "lm-ma-es-archive"
     define = ArchiveParameters
-    parameters: ArchiveParameters
-
-    def _make_transform(self) -> PathArchive:
-        return PathArchive(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: stored paths, candidates and their z."""
-        return (default_popsize(n) + 2 * popsize + 8) * n * itemsize
+    learns = PathArchive
+    rows = staticmethod(lambda n, popsize: default_popsize(n) + 2 * popsize + 8)  # paths, candidates, their z

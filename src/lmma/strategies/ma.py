@@ -93,16 +93,27 @@ class FullMatrix(Transform):
 
 @final
 class MAES(ES):
-    """Matrix adaptation evolution strategy, O(n^2) a sample."""
+    """Matrix adaptation evolution strategy, O(n^2) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`MAParameters`.
+
+    Examples
+    --------
+    The update of Algorithm 1 and its faster form learn the same matrix:
+
+    >>> fast, printed = lmma.MAES([1, 2], 1.0, rng=1), lmma.MAES([1, 2], 1.0, rng=1, update="multiplicative")
+    >>> for es in (fast, printed):
+    ...     es.tell(np.sum(es.ask() ** 2, axis=1))
+    >>> np.allclose(fast.transform.matrix, printed.transform.matrix)
+    True
+
+    References
+    ----------
+    Beyer and Sendhoff, *Simplify your covariance matrix adaptation evolution strategy*, IEEE Transactions on
+    Evolutionary Computation 21 (2017).
+    """
 
     name = "ma-es"
     define = MAParameters
-    parameters: MAParameters
-
-    def _make_transform(self) -> FullMatrix:
-        return FullMatrix(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: the matrix, candidates, their z and d."""
-        return (n + 5 * popsize + 6) * n * itemsize
+    learns = FullMatrix
+    rows = staticmethod(lambda n, popsize: n + 5 * popsize + 6)  # the matrix, candidates, their z and d

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.parts.linalg import excess
+from lmma.strategies.parts.linalg import taken_out
 from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Selection, cumulate
 from lmma.strategies.parts.stepsize import path_is_short, tutorial_limit2
@@ -83,25 +83,29 @@ class Diagonal(Transform):
 
     def balance(self, generation: int) -> float:
         """Keep the largest variance near 1."""
-        factor = excess(math.sqrt(float(self.variances.max())))
-        if factor != 1:
-            self.variances /= factor**2
-            self.path /= factor
-        return factor
+        size = math.sqrt(float(self.variances.max()))
+        return taken_out(size, (self.variances, 2), (self.path, 1))
 
 
 @final
 class SepCMAES(ES):
-    """CMA-ES with a diagonal covariance matrix, O(n) a sample."""
+    """CMA-ES with a diagonal covariance matrix, O(n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`SepParameters`.
+
+    Examples
+    --------
+    >>> def f(x):
+    ...     return x[0] ** 2 + 1e6 * x[1] ** 2
+    >>> lmma.minimize(f, [1.0, 1.0], 0.5, method="sep-cma-es", rng=1).success
+    True
+
+    References
+    ----------
+    Ros and Hansen, *A simple modification in CMA-ES achieving linear time and space complexity*, PPSN 2008.
+    """
 
     name = "sep-cma-es"
     define = SepParameters
-    parameters: SepParameters
-
-    def _make_transform(self) -> Diagonal:
-        return Diagonal(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: candidates and their z."""
-        return (2 * popsize + 10) * n * itemsize
+    learns = Diagonal
+    rows = staticmethod(lambda n, popsize: 2 * popsize + 10)  # candidates and their z

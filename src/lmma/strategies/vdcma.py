@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.parts.linalg import excess, subtract_outer
+from lmma.strategies.parts.linalg import subtract_outer, taken_out
 from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Selection, cumulate
 from lmma.strategies.parts.sources import companion
@@ -59,7 +59,7 @@ class ScaledDirection(Transform):
 
     STATE = ("scales", "direction", "path", "age")
 
-    def __init__(self, n: int, parameters: VDParameters, key: kernels.Key, dtype: npt.DTypeLike) -> None:
+    def __init__(self, n: int, parameters: VDParameters, dtype: npt.DTypeLike, key: kernels.Key) -> None:
         self.parameters = parameters
         self.scales = np.ones(n, dtype=dtype)
         start = np.empty((1, n), dtype=dtype)
@@ -138,11 +138,7 @@ class ScaledDirection(Transform):
 
     def balance(self, generation: int) -> float:
         """Keep the largest scale near 1."""
-        factor = excess(float(self.scales.max()))
-        if factor != 1:
-            self.scales /= factor
-            self.path /= factor
-        return factor
+        return taken_out(float(self.scales.max()), (self.scales, 1), (self.path, 1))
 
 
 def _gradient(
@@ -159,16 +155,30 @@ def _gradient(
 
 @final
 class VDCMAES(ES):
-    """CMA-ES with C = D (I + v v^T) D, O(n) a sample."""
+    """CMA-ES with C = D (I + v v^T) D, O(n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`VDParameters`.
+
+    Examples
+    --------
+    One long axis, in whatever direction, is learned beside the scales:
+
+    >>> es = lmma.VDCMAES(np.ones(16), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9:
+    ...     X = es.ask()
+    ...     es.tell(1e4 * np.sum(X**2, axis=1) - 1e4 * np.sum(X, axis=1) ** 2 / 17)
+    >>> es.evaluations < 20_000
+    True
+
+    References
+    ----------
+    Akimoto, Auger and Hansen, *Comparison-based natural gradient optimization in high dimension*, GECCO 2014.
+    """
 
     name = "vd-cma-es"
     define = VDParameters
     parameters: VDParameters
+    rows = staticmethod(lambda n, popsize: 2 * popsize + 20)  # candidates, their z, some vectors
 
     def _make_transform(self) -> ScaledDirection:
-        return ScaledDirection(self.n, self.parameters, self.key, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: candidates and their z, and some vectors."""
-        return (2 * popsize + 20) * n * itemsize
+        return ScaledDirection(self.n, self.parameters, self.dtype, self.key)
