@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
-from lmma.cli.target import Target, find_target, travel_by_value
+from lmma.cli.target import Target, find_modules_here, find_target, travel_by_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how to search")
     add = how.add_argument
     add(
-        "--method", metavar="NAME", default="auto", help="see lmma methods (default: auto, from N and memory)"
+        "--method", metavar="NAME", default="auto", help="see lmma methods, or module:Class (default: auto)"
     )
     add("--popsize", metavar="N", type=arguments.count, help="candidates a generation (default: 4 + 3 ln n)")
     add("--dtype", choices=("float64", "float32"), default="float64", help="precision of the search")
@@ -163,6 +163,8 @@ def _search(args: argparse.Namespace, target: Target) -> tuple[Outcome, Recorder
     from lmma.run.result import conduct, resume
     from lmma.run.setup import prepare
 
+    if ":" in args.method:
+        find_modules_here()
     goal = getattr(args, "goal", None if target.problem is None else DEFAULT_TARGET)
     log = None
     try:
