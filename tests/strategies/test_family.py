@@ -12,7 +12,7 @@ import oracle_family as oracles
 from lmma.strategies.acma import ACMAParameters
 from lmma.strategies.es import Source
 from lmma.strategies.lmcma import LMCMAParameters
-from lmma.strategies.lmma_archive import ArchiveParameters, replaced
+from lmma.strategies.lmma_archive import ArchiveParameters, row_to_replace
 from lmma.strategies.parts.sources import Mirrored, Rademacher
 
 FAMILY = ["lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es", "sep-cma-es"]
@@ -151,9 +151,9 @@ def test_population_success_rule_grows_on_success_and_shrinks_on_a_plateau():
 
 
 def test_the_newer_of_the_closest_pair_is_replaced_or_the_oldest_of_all():
-    assert replaced(np.array([1, 5, 7, 20]), 10) == 2
-    assert replaced(np.array([1, 12, 23, 40]), 10) == 0
-    assert replaced(np.array([3]), 10) == 0
+    assert row_to_replace(np.array([1, 5, 7, 20]), 10) == 2
+    assert row_to_replace(np.array([1, 12, 23, 40]), 10) == 0
+    assert row_to_replace(np.array([3]), 10) == 0
 
 
 # What the transforms are

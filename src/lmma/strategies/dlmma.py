@@ -105,6 +105,10 @@ class ScaledDirections(Transform):
         """Return the transpose of D M times d."""
         return self.inner.apply_transposed(d * self.scales)
 
+    def replaced(self, rows: Indices, z: Array) -> None:
+        """Project the new z on the direction vectors."""
+        self.inner.replaced(rows, z)
+
     def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
         """Return D M z_mean."""
         direction = self.inner.mean_direction(order, weights, z_mean)

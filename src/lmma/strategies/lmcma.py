@@ -40,7 +40,7 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Source, Transform
-from lmma.strategies.lmma_archive import replaced
+from lmma.strategies.lmma_archive import row_to_replace
 from lmma.strategies.parts.linalg import subtract_outer
 from lmma.strategies.parts.parameters import Parameters, constant
 from lmma.strategies.parts.recombination import (
@@ -118,6 +118,11 @@ class CholeskyFactor(Transform):
             row *= batch.step
             row += batch.mean
 
+    def replaced(self, rows: Indices, z: Array) -> None:
+        """Take note of candidates that use all stored vectors."""
+        self.first[rows] = 0
+        self.kept[rows], self.mixed[rows] = self._mix(z, 0)
+
     def _first_used(self, key: kernels.Key, generation: int, count: int) -> Indices:
         """Return the first vector each candidate uses (the paper's SelectSubset); pairs share theirs."""
         k = self.stored
@@ -175,7 +180,7 @@ class CholeskyFactor(Transform):
             first = self.stored
             self.stored += 1
         else:
-            first = replaced(self.times, self.parameters.distance)
+            first = row_to_replace(self.times, self.parameters.distance)
             self.times[first:-1] = self.times[first + 1 :]
             for row in range(first, self.stored - 1):  # row by row: no temporary of the size of the store
                 self.paths[row] = self.paths[row + 1]

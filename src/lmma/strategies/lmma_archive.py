@@ -62,7 +62,7 @@ class ArchiveParameters(Parameters):
             raise ValueError(f"m must be at least 1, got {self.m}")
 
 
-def replaced(times: npt.NDArray[np.int64], distance: float) -> int:
+def row_to_replace(times: npt.NDArray[np.int64], distance: float) -> int:
     """Return which of the stored vectors, oldest first, makes room for a new one.
 
     It is the newer one of the closest pair, or the oldest of all where every pair is ``distance`` apart.
@@ -130,7 +130,7 @@ class PathArchive(Transform):
         """Let the path fade, add the mean of the selected z, and store it."""
         cumulate(self.path, self.parameters.c_c, best.mu_w, best.z_mean)  # [S1:15]
         if self.age >= self.parameters.m:
-            index = replaced(self.times[self.order], self.parameters.distance)
+            index = row_to_replace(self.times[self.order], self.parameters.distance)
             slot = self.order[index]
             self.order[index:-1] = self.order[index + 1 :]  # [S1:23]
             self.order[-1] = slot

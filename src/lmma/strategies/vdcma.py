@@ -33,7 +33,7 @@ from lmma import kernels
 from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.parts.linalg import subtract_outer, taken_out
 from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
-from lmma.strategies.parts.recombination import Array, Selection, cumulate
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 from lmma.strategies.parts.sources import companion
 from lmma.strategies.parts.stepsize import overcrowding, path_is_short
 
@@ -79,6 +79,10 @@ class ScaledDirection(Transform):
         """Sample as every strategy does and keep the projections of z on u."""
         super().sample(batch)
         self.projections = batch.z @ self._direction()[1]
+
+    def replaced(self, rows: Indices, z: Array) -> None:
+        """Project the new z on u."""
+        self.projections[rows] = z @ self._direction()[1]
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return M z."""
