@@ -33,7 +33,7 @@ use_one_thread()
 import numpy as np
 
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.lmma import CAP, lmma_parameters
+from lmma.strategies.lmma import CAP, LMMAParameters
 from lmma.strategies.parts.stepsize import CSA
 
 PATH, SKETCH, RANK = 0, 1, 2
@@ -128,7 +128,7 @@ class LikelyChain(Chain):
 class Variant(ES):
     """LM-MA-ES with another way to feed its vectors."""
 
-    define = staticmethod(lmma_parameters)
+    define = LMMAParameters
 
     def _make_step(self):
         return CSA(self.n, self.parameters.c_sigma, dtype=self.dtype)

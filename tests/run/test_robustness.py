@@ -51,7 +51,7 @@ def test_a_resampled_candidate_is_learned_from_as_drawn():
     values = spheres(X - 1)
     mean, sigma = es.mean.copy(), es.sigma
     es.tell(values)
-    weights = es.parameters.recombination.weights
+    weights = es.parameters.weights
     expected = mean + weights @ (X[np.argsort(values)[: len(weights)]] - mean)
     np.testing.assert_allclose(es.mean, expected, rtol=1e-10)
     assert sigma > 0

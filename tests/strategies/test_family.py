@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import lmma
 import oracle_family as oracles
-from lmma.strategies.acma import acma_parameters
+from lmma.strategies.acma import ACMAParameters
 from lmma.strategies.es import Source
-from lmma.strategies.lmcma import lmcma_parameters
-from lmma.strategies.lmma_archive import archive_parameters, replaced
+from lmma.strategies.lmcma import LMCMAParameters
+from lmma.strategies.lmma_archive import ArchiveParameters, row_to_replace
 from lmma.strategies.parts.sources import Mirrored, Rademacher
 
 FAMILY = ["lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es", "sep-cma-es"]
@@ -81,13 +81,13 @@ def steps(es, f, rounds):
 @pytest.mark.parametrize("n", [12, 128, 1000])
 def test_constants_of_the_archive_are_as_printed_from_twelve_variables_up(n):
     lam = 4 + int(3 * np.log(n))
-    p = archive_parameters(n, lam)
+    p = ArchiveParameters(n, lam)
     assert (p.c_1, p.c_c, p.c_sigma, p.d_sigma) == (1 / n, 1 / n, 1 / lam, 0.5)
     assert p.distance == n * n / lam
 
 
 def test_constants_of_lm_cma_es_are_as_printed():
-    p = lmcma_parameters(128, 18)
+    p = LMCMAParameters(128, 18)
     assert (p.m, p.period, p.distance, p.base) == (18, 4, 128, 4)
     assert (p.c_sigma, p.d_sigma, p.z_star) == (0.3, 1.0, 0.3)
     assert p.c_c == pytest.approx(0.5 / math.sqrt(128))
@@ -96,8 +96,8 @@ def test_constants_of_lm_cma_es_are_as_printed():
 
 def test_negative_weights_are_those_of_the_tutorial():
     # Table 1 of arXiv 1604.00772 worked out for n = 128, lambda = 18; the digits are pycma's.
-    p = acma_parameters(128, 18)
-    assert p.recombination.weights[0] == pytest.approx(0.30178989, abs=1e-8)
+    p = ACMAParameters(128, 18)
+    assert p.weights[0] == pytest.approx(0.30178989, abs=1e-8)
     assert p.negative[0] == pytest.approx(-0.01946057, abs=1e-8)
     assert p.negative[-1] == pytest.approx(-0.2424656, abs=1e-7)
     assert p.c_1 + p.c_mu * (1 + p.negative.sum()) == pytest.approx(0, abs=1e-15)  # C does not decay
@@ -151,9 +151,9 @@ def test_population_success_rule_grows_on_success_and_shrinks_on_a_plateau():
 
 
 def test_the_newer_of_the_closest_pair_is_replaced_or_the_oldest_of_all():
-    assert replaced(np.array([1, 5, 7, 20]), 10) == 2
-    assert replaced(np.array([1, 12, 23, 40]), 10) == 0
-    assert replaced(np.array([3]), 10) == 0
+    assert row_to_replace(np.array([1, 5, 7, 20]), 10) == 2
+    assert row_to_replace(np.array([1, 12, 23, 40]), 10) == 0
+    assert row_to_replace(np.array([3]), 10) == 0
 
 
 # What the transforms are

@@ -36,8 +36,8 @@ def test_d_lm_ma_es_matches_its_formulas(n):
     x0 = np.random.default_rng(n).uniform(-5, 5, n)
     es = lmma.DLMMAES(x0, 3.0, rng=n)
     p, lam = es.parameters, es.popsize
-    c_d, c_c, weights, mu_w = p.inner.c_d, p.inner.c_c, p.recombination.weights, p.recombination.mu_w
-    v, m = active_weights(lam), p.inner.m
+    c_d, c_c, weights, mu_w = p.c_d, p.c_c, p.weights, p.mu_w
+    v, m = active_weights(lam), p.m
     mean, step, D, path, vectors = x0.copy(), 3.0, np.ones(n), np.zeros(n), np.zeros((m, n))
     c_1 = 2 / ((n + 1.3) ** 2 + mu_w)
     c_mu = min(1 - c_1, 2 * (mu_w - 2 + 1 / mu_w) / ((n + 2) ** 2 + mu_w))
@@ -76,7 +76,7 @@ def test_dd_ma_es_matches_its_formulas_in_dense_matrices(method, full, n):
     x0 = np.random.default_rng(n).uniform(-5, 5, n)
     es = lmma.strategy(method, x0, 3.0, rng=n)
     p, lam = es.parameters, es.popsize
-    weights, mu_w, mu, k = p.recombination.weights, p.recombination.mu_w, p.recombination.mu, p.k
+    weights, mu_w, mu, k = p.weights, p.mu_w, p.mu, p.k
     v, eye = active_weights(lam), np.eye(n)
     mean, step, D, A, F2 = x0.copy(), 3.0, np.ones(n), np.eye(n), np.zeros((n, n))
     path, p_A, p_c = np.zeros(n), np.zeros(n), np.zeros(n)

@@ -124,3 +124,40 @@ def test_solves_the_rotated_ellipsoid_of_condition_100_from_one_variable_up(meth
     while es.best_fun > 1e-10 and es.evaluations < 200_000 and not es.stop():
         es.tell(np.square(es.ask() @ R) @ scales)
     assert es.best_fun <= 1e-10
+
+
+@pytest.mark.parametrize("how", ["drawn again", "injected"])
+@pytest.mark.parametrize("method", lmma.methods())
+def test_the_mean_moves_to_where_replaced_candidates_are(method, how):
+    es = lmma.strategy(method, np.full(12, 2.0), 1.0, rng=3)
+    for _ in range(30):
+        es.tell(ellipsoid(es.ask()))
+    mean = es.mean.copy()
+    if how == "injected":
+        es.inject(mean + 0.1 * es.steps * np.linspace(-1, 1, 12))
+    X = es.ask()
+    if how == "drawn again":
+        es.resample([0, 3])
+    values = np.arange(es.popsize) + 0.5
+    values[[0, 3, -1]] = 0.1, 0.2, 0.3
+    weights = es.parameters.weights
+    expected = mean + weights @ (X[np.argsort(values)[: len(weights)]] - mean)
+    es.tell(values)
+    np.testing.assert_allclose(es.mean, expected, rtol=1e-6, atol=1e-6 * np.abs(expected - mean).max())
+
+
+@pytest.mark.parametrize(("method", "name"), [("vd-cma-es", "projections"), ("lm-cma-es", "kept")])
+def test_what_a_sample_left_behind_is_that_of_the_replaced_candidates(method, name):
+    a, b = (lmma.strategy(method, np.full(12, 2.0), 1.0, rng=3) for _ in range(2))
+    for es in (a, b):
+        for _ in range(30):
+            es.tell(ellipsoid(es.ask()))
+        es.ask()
+    a.resample([0, 3])
+    left = {
+        "vd-cma-es": lambda z: z @ a.transform._direction()[1],
+        "lm-cma-es": lambda z: a.transform._mix(z, 0)[0],
+    }
+    expected = getattr(b.transform, name).copy()
+    expected[[0, 3]] = left[method](a.z[[0, 3]])
+    np.testing.assert_allclose(getattr(a.transform, name), expected, rtol=1e-12)

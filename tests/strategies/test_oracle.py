@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.strategies.lmma import lmma_parameters
+from lmma.strategies.lmma import LMMAParameters
 from oracle import Algorithm1
 
 CASES = [
@@ -47,7 +47,7 @@ def test_matches_the_oracle_line_by_line(method, options, n):
 @pytest.mark.parametrize("n", [64, 128, 1000, 8192])
 def test_constants_of_lm_ma_es_are_as_printed_in_the_papers_range(n):
     lam = 4 + int(3 * np.log(n))
-    p = lmma_parameters(n, lam)
+    p = LMMAParameters(n, lam)
     i = np.arange(1, lam + 1)
     assert p.c_sigma == 2 * lam / n
     np.testing.assert_array_equal(p.c_d, 1 / (1.5 ** (i - 1) * n))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 
 from lmma.cli import arguments
 from lmma.cli.common import add_campaign_arguments, carry_out, command_line, in_words
+from lmma.cli.target import find_modules_here
 
 EPILOG = """\
 A method is a name from `lmma methods` or module:Class, any strategy that passes
@@ -52,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from lmma.experiments.publish import publish_comparison
     from lmma.experiments.tasks import Grid
 
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a user's strategy lies beside the user
+    find_modules_here()
     dims = tuple(arguments.numbers(args.dims, "--dims"))
     grid = Grid(
         arguments.names(args.problems),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
-from lmma.cli.target import Target, find_target, travel_by_value
+from lmma.cli.target import Target, find_modules_here, find_target, travel_by_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +111,8 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
     from lmma.cli.summary import Summary
     from lmma.run.checkpoint import CheckpointError
 
+    if ":" in str(getattr(args, "method", "")):
+        find_modules_here()
     interrupts = Interrupts()
     try:
         search, seed = _prepared(args, target, interrupts)

@@ -53,12 +53,17 @@ def _problem(name: str) -> Target:
     return Target(name, problem, vectorized=True, problem=problem)
 
 
+def find_modules_here() -> None:
+    """Have modules in the current directory found, as with ``python -m``."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+
+
 def _function(name: str, vectorized: bool) -> Target:
     module_name, _, path = name.partition(":")
     if not module_name or not path:
         raise UsageError(f"TARGET must be module:function, such as mymodule:loss, got {name!r}")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as with `python -m`: modules in the current directory are found
+    find_modules_here()
     try:
         module = importlib.import_module(module_name)
     except Exception as error:

@@ -21,67 +21,37 @@ generations.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.parts.linalg import add_product, excess
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
-from lmma.strategies.parts.stepsize import CSA, expected_norm, path_is_short
+from lmma.strategies.parts.linalg import add_product, taken_out
+from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
+from lmma.strategies.parts.recombination import Array, Selection, cumulate
+from lmma.strategies.parts.stepsize import path_is_short, tutorial_limit2
 
 
-@dataclass(frozen=True)
-class ACMAParameters:
+@dataclass(frozen=True, kw_only=True)
+class ACMAParameters(TutorialParameters):
     """The constants of active CMA-ES."""
 
-    recombination: Recombination
-    c_sigma: float
-    d_sigma: float
-    c_c: float
-    c_1: float
-    c_mu: float
-    negative: Array = field(repr=False)
-    period: int
+    c_1: float = constant(lambda p: 2 / ((p.n + 1.3) ** 2 + p.mu_w))
+    c_mu: float = constant(
+        lambda p: min(1 - p.c_1, 2 * (1 / 4 + p.mu_w + 1 / p.mu_w - 2) / ((p.n + 2) ** 2 + p.mu_w))
+    )
+    period: int = constant(
+        lambda p: max(1, math.ceil(1 / (10 * p.n * (p.c_1 + p.c_mu)))) if p.c_1 + p.c_mu > 0 else p.n
+    )
+    negative: Array = derived(lambda p: negative_weights(p), shown=False)
 
 
-def acma_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    d_sigma: float | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-    period: int | None = None,
-) -> ACMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights, half=True)
-    mu_w = shared.mu_w
-    if c_sigma is None:
-        c_sigma = (mu_w + 2) / (n + mu_w + 5)
-    if d_sigma is None:
-        d_sigma = 1 + 2 * max(0.0, math.sqrt(max(0.0, mu_w - 1) / (n + 1)) - 1) + c_sigma
-    if c_c is None:
-        c_c = (4 + mu_w / n) / (n + 4 + 2 * mu_w / n)
-    if c_1 is None:
-        c_1 = 2 / ((n + 1.3) ** 2 + mu_w)
-    if c_mu is None:
-        c_mu = min(1 - c_1, 2 * (1 / 4 + mu_w + 1 / mu_w - 2) / ((n + 2) ** 2 + mu_w))
-    if period is None:
-        period = max(1, math.ceil(1 / (10 * n * (c_1 + c_mu)))) if c_1 + c_mu > 0 else n
-    negative = negative_weights(n, lam, shared, c_1, c_mu)
-    return ACMAParameters(shared, c_sigma, d_sigma, c_c, c_1, c_mu, negative, period)
-
-
-def negative_weights(n: int, lam: int, shared: Recombination, c_1: float, c_mu: float) -> Array:
+def negative_weights(p: ACMAParameters) -> Array:
     """Return the weights of ranks mu + 1 ... lam, scaled as the tutorial's table 1 says."""
-    raw = math.log((lam + 1) / 2) - np.log(np.arange(shared.mu + 1, lam + 1))
+    n, lam, c_1, c_mu = p.n, p.lam, p.c_1, p.c_mu
+    raw = math.log((lam + 1) / 2) - np.log(np.arange(p.mu + 1, lam + 1))
     raw = np.minimum(raw, 0.0)
     total = -float(raw.sum())
     if total == 0 or c_mu == 0:
@@ -89,7 +59,7 @@ def negative_weights(n: int, lam: int, shared: Recombination, c_1: float, c_mu: 
     mu_minus = total**2 / float(raw @ raw)
     scale = min(
         1 + c_1 / c_mu,  # alpha_mu^-: C neither decays nor grows without selection
-        1 + 2 * mu_minus / (shared.mu_w + 2),  # alpha_mueff^-
+        1 + 2 * mu_minus / (p.mu_w + 2),  # alpha_mueff^-
         (1 - c_1 - c_mu) / (n * c_mu),  # alpha_posdef^-
     )
     return raw * (max(scale, 0.0) / total)
@@ -108,7 +78,7 @@ class ActiveCovariance(Transform):
         self.root = np.eye(n, dtype=dtype)
         self.path = np.zeros(n, dtype=dtype)
         self.age = 0
-        self.path_limit2 = ((1.4 + 2 / (n + 1)) * expected_norm(n)) ** 2
+        self.path_limit2 = tutorial_limit2(n)
 
     def sample(self, batch: Batch) -> None:
         """Renew the root if it is due, then sample as every strategy does."""
@@ -138,12 +108,9 @@ class ActiveCovariance(Transform):
         p, n, dtype = self.parameters, len(self.path), self.path.dtype
         self.age += 1
         short = path_is_short(p_sigma, self.path_limit2, p.c_sigma, self.age)
-        if short:
-            cumulate(self.path, p.c_c, best.mu_w, best.d_mean)
-        else:
-            self.path *= 1 - p.c_c
+        cumulate(self.path, p.c_c, best.mu_w, best.d_mean, add=short)
         mu, valid = len(best.weights), len(best.order)
-        negative = p.negative[: max(0, valid - p.recombination.mu)]  # none for candidates without a value
+        negative = p.negative[: max(0, valid - p.mu)]  # none for candidates without a value
         used = mu + len(negative)
         z, d = best.ranked(used)
         lengths2 = np.maximum(np.einsum("ij,ij->i", z[mu:], z[mu:]), np.finfo(dtype).tiny)
@@ -157,30 +124,34 @@ class ActiveCovariance(Transform):
 
     def balance(self, generation: int) -> float:
         """Keep the mean variance near 1."""
-        factor = excess(math.sqrt(float(np.trace(self.covariance)) / len(self.path)))
-        if factor != 1:
-            self.covariance /= factor**2
-            self.root /= factor
-            self.path /= factor
-        return factor
+        size = math.sqrt(float(np.trace(self.covariance)) / len(self.path))
+        return taken_out(size, (self.covariance, 2), (self.root, 1), (self.path, 1))
 
 
 @final
 class ACMAES(ES):
-    """Active CMA-ES with a full covariance matrix, O(n^2) a sample."""
+    """Active CMA-ES with a full covariance matrix, O(n^2) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`ACMAParameters`.
+
+    Examples
+    --------
+    A rotated, ill-conditioned function of a few variables is what it is for:
+
+    >>> Q, _ = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 6)))
+    >>> es = lmma.ACMAES(np.ones(6), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9 and not es.stop():
+    ...     es.tell(np.square(es.ask() @ Q) @ 10.0 ** np.arange(6))
+    >>> es.best_fun <= 1e-9
+    True
+
+    References
+    ----------
+    Hansen, *The CMA evolution strategy: a tutorial*, arXiv 1604.00772. Jastrebski and Arnold, *Improving
+    evolution strategies through active covariance matrix adaptation*, CEC 2006.
+    """
 
     name = "acma-es"
-    define = staticmethod(acma_parameters)
-    parameters: ACMAParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=True)
-
-    def _make_transform(self) -> ActiveCovariance:
-        return ActiveCovariance(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: C, its root, the decomposition's work space."""
-        return (6 * n + 7 * popsize + 6) * n * itemsize
+    define = ACMAParameters
+    learns = ActiveCovariance
+    rows = staticmethod(lambda n, popsize: 6 * n + 7 * popsize + 6)  # C, its root, work space for eigh

@@ -25,43 +25,17 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.ma import ma_parameters
 from lmma.strategies.parts.linalg import add_product
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate
-from lmma.strategies.parts.stepsize import CSA, crowding
+from lmma.strategies.parts.parameters import RankParameters, constant
+from lmma.strategies.parts.recombination import Array, Selection, cumulate
 
 
-@dataclass(frozen=True)
-class CMAParameters:
+@dataclass(frozen=True, kw_only=True)
+class CMAParameters(RankParameters):
     """The constants of CMA-ES."""
 
-    recombination: Recombination
-    c_sigma: float
-    c_c: float
-    c_1: float
-    c_mu: float
-    period: int
-
-
-def cma_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-    period: int | None = None,
-) -> CMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    ma = ma_parameters(n, lam, mu=mu, weights=weights, c_sigma=c_sigma, c_1=c_1, c_mu=c_mu)
-    if c_c is None:
-        c_c = 4 / (n + 4)  # [A1:1]
-    if period is None:
-        period = max(1, n // lam)  # [A1:7]
-    return CMAParameters(ma.recombination, ma.c_sigma, c_c, ma.c_1, ma.c_mu, period)
+    c_c: float = constant(lambda p: 4 / (p.n + 4))  # [A1:1]
+    period: int = constant(lambda p: max(1, p.n // p.lam))  # [A1:7]
 
 
 @final
@@ -113,20 +87,26 @@ class Covariance(Transform):
 
 @final
 class CMAES(ES):
-    """Covariance matrix adaptation evolution strategy of Algorithm 1, O(n^2) a sample."""
+    """Covariance matrix adaptation evolution strategy of Algorithm 1, O(n^2) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`CMAParameters`.
+
+    Examples
+    --------
+    >>> es = lmma.CMAES(np.full(8, 3.0), 1.0, rng=1)
+    >>> while not es.stop():
+    ...     es.tell(np.sum(es.ask() ** 2, axis=1))
+    >>> es.best_fun < 1e-9
+    True
+
+    References
+    ----------
+    Hansen and Ostermeier, *Completely derandomized self-adaptation in evolution strategies*, Evolutionary
+    Computation 9 (2001). Loshchilov, Glasmachers and Beyer, *Limited-memory matrix adaptation for large scale
+    black-box optimization*, arXiv 1705.06693, Algorithm 1.
+    """
 
     name = "cma-es"
-    define = staticmethod(cma_parameters)
-    parameters: CMAParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
-
-    def _make_transform(self) -> Covariance:
-        return Covariance(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: C, its root, the decomposition's work space."""
-        return (6 * n + 5 * popsize + 6) * n * itemsize
+    define = CMAParameters
+    learns = Covariance
+    rows = staticmethod(lambda n, popsize: 6 * n + 5 * popsize + 6)  # C, its root, work space for eigh

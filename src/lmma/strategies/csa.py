@@ -5,37 +5,12 @@ The transform stays the identity; only the global step size is learned, with CMA
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, recombination
-from lmma.strategies.parts.stepsize import CSA, crowding
-
-
-@dataclass(frozen=True)
-class CSAParameters:
-    """The constants of CSA-ES."""
-
-    recombination: Recombination
-    c_sigma: float
-
-
-def csa_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-) -> CSAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights)
-    if c_sigma is None:
-        c_sigma = (shared.mu_w + 2) / (n + shared.mu_w + 5)  # [A1:1]
-    return CSAParameters(shared, c_sigma)
+from lmma.strategies.parts.recombination import Array, Selection
 
 
 @final
@@ -59,20 +34,21 @@ class Identity(Transform):
 
 @final
 class CSAES(ES):
-    """Evolution strategy that adapts the global step size alone, O(n) a sample."""
+    """Evolution strategy that adapts the global step size alone, O(n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`Parameters`.
+
+    Examples
+    --------
+    >>> lmma.minimize(lambda x: x @ x, np.ones(9), 0.5, method="csa-es", rng=1, ftarget=1e-8).success
+    True
+
+    References
+    ----------
+    Ostermeier, Gawelczyk and Hansen, *Step-size adaptation based on non-local use of selection information*,
+    PPSN 1994.
+    """
 
     name = "csa-es"
-    define = staticmethod(csa_parameters)
-    parameters: CSAParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
-
-    def _make_transform(self) -> Identity:
-        return Identity()
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: candidates and their z."""
-        return (2 * popsize + 6) * n * itemsize
+    learns = Identity
+    rows = staticmethod(lambda n, popsize: 2 * popsize + 6)  # candidates and their z

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -46,20 +46,12 @@ import numpy.typing as npt
 from lmma.strategies.dlmma import RECENTRE, diagonal_rate
 from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.lmma import CAP
-from lmma.strategies.ma import ma_parameters
 from lmma.strategies.parts.dense_core import Core, FullCore, IdentityCore
 from lmma.strategies.parts.linalg import centred
 from lmma.strategies.parts.lowrank import leading_axes, shrunk, stretched
+from lmma.strategies.parts.parameters import Parameters, RankParameters, constant
 from lmma.strategies.parts.rank_weights import active_weights
-from lmma.strategies.parts.recombination import (
-    Array,
-    Recombination,
-    Selection,
-    cumulate,
-    default_popsize,
-    recombination,
-)
-from lmma.strategies.parts.stepsize import CSA, crowding
+from lmma.strategies.parts.recombination import Array, Selection, cumulate, default_popsize
 
 SCALE_CAP = 0.2  # populations many times n: D of Rastrigin's function would follow every ripple
 CAUTION = 1.5  # power of kappa; 1 is the Fisher matrix's, but A must undo what D does to a rotated function
@@ -79,66 +71,32 @@ def step_damping(n: int, lam: int) -> float:
     return min(2.0, max(0.8, 80 / n * default_popsize(n) / lam))
 
 
-@dataclass(frozen=True)
-class DDMAParameters:
-    """The constants of dd-MA-ES and d-LR-ES."""
+@dataclass(frozen=True, kw_only=True)
+class DDMAParameters(Parameters):
+    """The constants of dd-MA-ES and d-LR-ES; docs/research.md says how they were chosen."""
 
-    recombination: Recombination
-    c_sigma: float
-    c_scale: float  # c_D
-    path_share: float
-    k: int
-    tau: float
-    c_c_axes: float
-    c_1_axes: float  # c_1F
-    c_mu_axes: float  # c_muF
-    c_c: float
-    c_1: float
-    c_mu: float
+    c_sigma: float = constant(lambda p: min(1.1 * p.lam / p.n, quickest(p.n, p.lam)))
+    d_sigma: float = constant(lambda p: step_damping(p.n, p.lam))
+    c_scale: float = constant(lambda p: min(1.35 * diagonal_rate(p), SCALE_CAP))  # c_D
+    path_share: float = 0.2
+    k: int = 2
+    tau: float = 3.0
+    c_c_axes: float = constant(lambda p: min(10 / (p.n + 4), CAP))
+    c_1_axes: float = constant(lambda p: min(2 / quick(p), CAP))  # c_1F
+    c_mu_axes: float = constant(lambda p: min(2.6 * (p.mu_w - 2 + 1 / p.mu_w) / quick(p), CAP))  # c_muF
+    c_c: float = constant(lambda p: 4 / (p.n + 4))
+    c_1: float = constant(lambda p: RankParameters(p.n, p.lam, weights=p.weights).c_1)
+    c_mu: float = constant(lambda p: RankParameters(p.n, p.lam, weights=p.weights, c_1=p.c_1).c_mu)
+
+    def _check(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k must be at least 1, got {self.k}")
+        self._set(k=min(self.k, self.n))
 
 
-def ddma_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    c_scale: float | None = None,
-    path_share: float = 0.2,
-    k: int = 2,
-    tau: float = 3.0,
-    c_c_axes: float | None = None,
-    c_1_axes: float | None = None,
-    c_mu_axes: float | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-) -> DDMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the defaults."""
-    shared = recombination(lam, mu, weights)
-    mu_w = shared.mu_w
-    ma = ma_parameters(n, lam, weights=shared.weights, c_1=c_1, c_mu=c_mu)
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    k = min(k, n)
-    quick = n * (k + 2) + mu_w
-    if c_mu_axes is None:
-        c_mu_axes = min(2.6 * (mu_w - 2 + 1 / mu_w) / quick, CAP)
-    return DDMAParameters(
-        shared,
-        c_sigma=min(1.1 * lam / n, quickest(n, lam)) if c_sigma is None else c_sigma,
-        c_scale=min(1.35 * diagonal_rate(n, shared), SCALE_CAP) if c_scale is None else c_scale,
-        path_share=path_share,
-        k=k,
-        tau=tau,
-        c_c_axes=min(10 / (n + 4), CAP) if c_c_axes is None else c_c_axes,
-        c_1_axes=min(2 / quick, CAP) if c_1_axes is None else c_1_axes,
-        c_mu_axes=c_mu_axes,
-        c_c=4 / (n + 4) if c_c is None else c_c,
-        c_1=ma.c_1,
-        c_mu=ma.c_mu,
-    )
+def quick(p: DDMAParameters) -> float:
+    """Return what divides the rates of F: it has k n numbers to learn."""
+    return p.n * (min(p.k, p.n) + 2) + p.mu_w
 
 
 @final
@@ -147,7 +105,7 @@ class Decoded(Transform):
 
     STATE = ("scales", "axes", "variances", "path", "core_path")
 
-    def __init__(self, n: int, parameters: DDMAParameters, core: Core, dtype: npt.DTypeLike) -> None:
+    def __init__(self, n: int, parameters: DDMAParameters, dtype: npt.DTypeLike, core: Core) -> None:
         self.parameters = parameters
         self.core = core
         self.scales = np.ones(n, dtype=dtype)
@@ -155,6 +113,10 @@ class Decoded(Transform):
         self.variances = np.zeros(parameters.k)
         self.path = np.zeros(n, dtype=dtype)
         self.core_path = np.zeros(n, dtype=dtype)
+
+    def parts(self) -> dict[str, Core]:
+        """Return A."""
+        return {"core": self.core}
 
     @property
     def stretch(self) -> Array:
@@ -244,48 +206,62 @@ class Decoded(Transform):
         return centred(self.scales) if generation % RECENTRE == 0 else 1.0
 
 
-class _DecodedES(ES):
+class DecodedES(ES):
     """What the two strategies share: all but the core."""
 
-    define = staticmethod(ddma_parameters)
+    define = DDMAParameters
     parameters: DDMAParameters
-    transform: Decoded
+    core: ClassVar[type[Core]]
 
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        crowd = crowding(p.recombination.mu_w, self.n)
-        damping = step_damping(self.n, self.popsize)
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=damping, crowd=crowd)
-
-    def _parts(self) -> dict[str, object]:
-        return {**super()._parts(), "core": self.transform.core}
+    def _make_transform(self) -> Decoded:
+        return Decoded(self.n, self.parameters, self.dtype, self.core(self.n, self.dtype))
 
 
 @final
-class DDMAES(_DecodedES):
-    """MA-ES decoded by a diagonal and helped by two quick directions, O(n^2) a sample."""
+class DDMAES(DecodedES):
+    """MA-ES decoded by a diagonal and helped by two quick directions, O(n^2) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`DDMAParameters`.
+
+    Examples
+    --------
+    Scales of coordinates are learned in O(n) evaluations, though the matrix has n^2 numbers:
+
+    >>> es = lmma.DDMAES(np.ones(20), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9:
+    ...     es.tell(np.square(es.ask()) @ np.logspace(0, 6, 20))
+    >>> es.evaluations < 6_000
+    True
+
+    References
+    ----------
+    This library, docs/research.md. Akimoto and Hansen, *Diagonal acceleration for covariance matrix
+    adaptation evolution strategies*, Evolutionary Computation 28 (2020).
+    """
 
     name = "dd-ma-es"
-
-    def _make_transform(self) -> Decoded:
-        return Decoded(self.n, self.parameters, FullCore(self.n, self.dtype), self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: A, its inverse, rows for each candidate."""
-        return (3 * n + 9 * popsize + 30) * n * itemsize
+    core = FullCore
+    rows = staticmethod(lambda n, popsize: 3 * n + 9 * popsize + 30)  # A, its inverse, candidates
 
 
 @final
-class DLRES(_DecodedES):
-    """A diagonal and two quick directions, O(n) a sample: for what dd-MA-ES's matrix is too large for."""
+class DLRES(DecodedES):
+    """A diagonal and two quick directions, O(n) per sample: for what dd-MA-ES's matrix is too large for.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`DDMAParameters`.
+
+    Examples
+    --------
+    >>> es = lmma.DLRES(np.zeros(1000), 1.0, rng=1, k=3)
+    >>> es.transform.axes.shape
+    (3, 1000)
+
+    References
+    ----------
+    This library, docs/research.md. Akimoto and Hansen, *Projection-based restricted covariance matrix
+    adaptation for high dimension*, GECCO 2016.
+    """
 
     name = "d-lr-es"
-
-    def _make_transform(self) -> Decoded:
-        return Decoded(self.n, self.parameters, IdentityCore(self.n, self.dtype), self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: several rows for each candidate."""
-        return (8 * popsize + 30) * n * itemsize
+    core = IdentityCore
+    rows = staticmethod(lambda n, popsize: 8 * popsize + 30)  # several rows for each candidate

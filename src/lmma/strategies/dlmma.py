@@ -28,71 +28,56 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters, lmma_parameters
-from lmma.strategies.ma import ma_parameters
+from lmma.strategies.lmma import CAP, DirectionVectors, LMMAParameters
 from lmma.strategies.parts.linalg import centred
+from lmma.strategies.parts.parameters import Parameters, RankParameters, constant
 from lmma.strategies.parts.rank_weights import active_weights
-from lmma.strategies.parts.recombination import Array, Indices, Recombination, Selection, default_popsize
-from lmma.strategies.parts.stepsize import CSA, crowding
+from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
 
 RECENTRE = 16  # generations between two moves of the geometric mean; sigma D does not change by them
 PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation
 
 
-@dataclass(frozen=True)
-class DLMMAParameters:
-    """The constants of d-LM-MA-ES."""
+@dataclass(frozen=True, kw_only=True)
+class DLMMAParameters(LMMAParameters):
+    """The constants of d-LM-MA-ES: those of LM-MA-ES and one more."""
 
-    recombination: Recombination
-    c_sigma: float
-    c_scale: float
-    inner: LMMAParameters
+    c_scale: float = constant(lambda p: diagonal_rate(p))
 
-
-def dlmma_parameters(n: int, lam: int, *, c_scale: float | None = None, **overrides: Any) -> DLMMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; ``overrides`` are of LM-MA-ES."""
-    inner = lmma_parameters(n, lam, **overrides)
-    if c_scale is None:
-        c_scale = diagonal_rate(n, inner.recombination)
-    if not 0 <= c_scale <= 1:
-        raise ValueError(f"c_scale must be a rate in [0, 1], got {c_scale}")
-    return DLMMAParameters(inner.recombination, inner.c_sigma, c_scale, inner)
+    def _check(self) -> None:
+        super()._check()
+        if not 0 <= self.c_scale <= 1:
+            raise ValueError(f"c_scale must be a rate in [0, 1], got {self.c_scale}")
 
 
-def diagonal_rate(n: int, shared: Recombination) -> float:
+def diagonal_rate(p: Parameters) -> float:
     """Return (c_1 + c_mu)(n + 2)/3 with the rates of CMA-ES, at most ``CAP``."""
-    cma = ma_parameters(n, shared.lam, weights=shared.weights)
-    return min((cma.c_1 + cma.c_mu) * (n + 2) / 3, CAP)
+    cma = RankParameters(p.n, p.lam, weights=p.weights)
+    return min((cma.c_1 + cma.c_mu) * (p.n + 2) / 3, CAP)
 
 
 @final
 class ScaledDirections(Transform):
     """d = D M z, with M that of LM-MA-ES."""
 
-    STATE = ("scales", "vectors", "gram", "age")
+    STATE = ("scales",)
 
     def __init__(self, n: int, parameters: DLMMAParameters, dtype: npt.DTypeLike) -> None:
         self.c_scale = parameters.c_scale
         self.scales = np.ones(n, dtype=dtype)
         self.steps = np.empty_like(self.scales)  # sigma D
-        self.inner = DirectionVectors(n, parameters.inner, dtype)
-        self.gram = self.inner.gram
-        self.lengths2 = np.einsum("ii->i", self.gram)  # |m_j|^2, a view
-        c_d = parameters.inner.c_d
+        self.inner = DirectionVectors(n, parameters, dtype)
+        self.lengths2 = np.einsum("ii->i", self.inner.gram)  # |m_j|^2, a view
+        c_d = parameters.c_d
         self.shortest = (1 - c_d) / (1 - c_d + c_d * n)  # the factors of kappa are these ...
         self.stretch = c_d / (1 - c_d + c_d * n)  # ... and these times |m_j|^2
-
-    @property
-    def vectors(self) -> Array:
-        """The direction vectors, up to date."""
-        return self.inner.vectors
 
     @property
     def age(self) -> int:
@@ -108,14 +93,9 @@ class ScaledDirections(Transform):
         np.multiply(self.scales, batch.step, out=self.steps)
         self.inner.sample(batch._replace(step=self.steps))
 
-    @property
-    def threads(self) -> int:
-        """Threads for kernels."""
-        return self.inner.threads
-
-    @threads.setter
-    def threads(self, threads: int) -> None:
-        self.inner.threads = threads
+    def parts(self) -> dict[str, Transform]:
+        """Return the direction vectors."""
+        return {"inner": self.inner}
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return D M z."""
@@ -124,6 +104,10 @@ class ScaledDirections(Transform):
     def apply_transposed(self, d: Array) -> Array:
         """Return the transpose of D M times d."""
         return self.inner.apply_transposed(d * self.scales)
+
+    def replaced(self, rows: Indices, z: Array) -> None:
+        """Project the new z on the direction vectors."""
+        self.inner.replaced(rows, z)
 
     def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
         """Return D M z_mean."""
@@ -142,7 +126,7 @@ class ScaledDirections(Transform):
         """Move D towards the coordinates' variances among the selected; then let M learn."""
         kernels.rescale(
             self.scales, self.c_scale / (2 * self.kappa()), active_weights(len(best.order)), best.order,
-            best.sampled_z, p_sigma, PATH_SHARE, threads=self.inner.threads,
+            best.sampled_z, p_sigma, PATH_SHARE, threads=self.threads,
         )  # fmt: skip
         self.inner.update(best, p_sigma)
 
@@ -153,22 +137,33 @@ class ScaledDirections(Transform):
 
 @final
 class DLMMAES(ES):
-    """LM-MA-ES under a learned diagonal, O(n log n) a sample: quick where coordinates mean something."""
+    """LM-MA-ES under a learned diagonal, O(n log n) per sample: quick where coordinates mean something.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`DLMMAParameters`.
+
+    Examples
+    --------
+    Each coordinate has a scale of its own, which is learned:
+
+    >>> es = lmma.DLMMAES(np.ones(20), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9:
+    ...     es.tell(np.square(es.ask()) @ np.logspace(0, 6, 20))
+    >>> es.evaluations < 10_000
+    True
+
+    References
+    ----------
+    This library, docs/research.md. Ros and Hansen, *A simple modification in CMA-ES achieving linear time and
+    space complexity*, PPSN 2008.
+    """
 
     name = "d-lm-ma-es"
-    define = staticmethod(dlmma_parameters)
-    parameters: DLMMAParameters
-    transform: ScaledDirections
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
-
-    def _make_transform(self) -> ScaledDirections:
-        return ScaledDirections(self.n, self.parameters, self.dtype)
+    define = DLMMAParameters
+    learns = ScaledDirections
+    rows = staticmethod(lambda n, popsize: default_popsize(n) + 2 * popsize + 14)  # LM-MA-ES's and a few more
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: as LM-MA-ES, and a few vectors more."""
-        m = default_popsize(n)
-        return (m + 2 * popsize + 14) * n * itemsize + kernels.lm_workspace(n, popsize, m, itemsize)
+        """Return about how many bytes a run needs, the kernels' work space included."""
+        work = kernels.lm_workspace(n, popsize, default_popsize(n), itemsize)
+        return super().memory(n, popsize, itemsize) + work

@@ -18,38 +18,30 @@ f_i       ``values``         (lam,)    objective values
 
 from __future__ import annotations
 
-import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.base import Strategy
 from lmma.strategies.parts.aligned import spaced
+from lmma.strategies.parts.parameters import Parameters
 from lmma.strategies.parts.recombination import (
     Array,
     Indices,
-    Recombination,
     Selection,
     squared_length,
     weighted_mean,
 )
-from lmma.strategies.parts.stepsize import StepSizeRule
+from lmma.strategies.parts.stepsize import CSA, StepSizeRule
 from lmma.strategies.parts.streaming import Streamed, redrawn_mean, rows_of_a_block
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
-
-
-class Parameters(Protocol):
-    """The constants of one algorithm, a frozen dataclass."""
-
-    @property
-    def recombination(self) -> Recombination:
-        """Population size and weights."""
 
 
 class Source:
@@ -85,6 +77,9 @@ class Transform(ABC):
     keeps_directions: ClassVar[bool] = False  # whether ``update`` reads ``best.d``
     threads: int = 0  # for kernels; 0: their default
 
+    def __init__(self, n: int, parameters: Any, dtype: npt.DTypeLike) -> None:  # noqa: B027
+        """Begin as the identity, with the constants of the method."""
+
     def sample(self, batch: Batch) -> None:
         """Draw z and set ``out`` to the candidates ``mean + step * d``."""
         out, z, d = batch.out, batch.z, batch.d
@@ -92,6 +87,10 @@ class Transform(ABC):
         self.apply(z, out=d)  # [A1:6]
         np.multiply(d, batch.step, out=out)
         out += batch.mean  # [A1:11]
+
+    def parts(self) -> Mapping[str, Any]:
+        """Return the parts of M that have state of their own, by name."""
+        return {}
 
     @abstractmethod
     def apply(self, z: Array, out: Array | None = None) -> Array:
@@ -137,17 +136,25 @@ class StreamingTransform(Transform):
 
 
 class ES(Strategy):
-    """The shared lines of Algorithm 1, waiting for constants, a transform and a step-size rule."""
+    """The shared lines of Algorithm 1, waiting for constants, a transform and a step-size rule.
+
+    A subclass says in ``define`` which constants it has, in ``learns`` what makes its transform, in
+    :meth:`rows` how much memory it takes; it may also replace ``_make_source``, ``_make_step`` and
+    ``_make_transform``.
+    """
 
     can_inject = True
     can_resample = True
-    define: ClassVar[Callable[..., Any]]  # (n, lam, **overrides) -> the parameters
+    define: ClassVar[type[Parameters]] = Parameters
+    learns: ClassVar[type[Transform]]
+    parameters: Parameters
 
     def _initialise(self) -> None:
-        self.parameters = type(self).define(self.n, self.popsize, **self.options)  # [A1:1]
+        self.parameters = self.define(self.n, self.popsize, **self.options)  # [A1:1]
         self.step = self._make_step()  # [A1:2]
         self.transform = self._make_transform()  # [A1:2]
-        self.transform.threads = self.threads
+        for part in (self.transform, *self.transform.parts().values()):
+            part.threads = self.threads
         self._renew_source()
         self.z: Array = spaced(self.popsize, self.n, self.dtype)
         self.d = np.empty(self.z.shape, self.dtype) if self.transform.keeps_directions else None
@@ -157,7 +164,7 @@ class ES(Strategy):
     @classmethod
     def known_options(cls) -> tuple[str, ...]:
         """Return the constants that can be given."""
-        return tuple(inspect.signature(cls.define).parameters)[2:]  # after n and lam
+        return cls.define.options()
 
     def _make_source(self) -> Source:
         return Source(self.key)
@@ -166,11 +173,22 @@ class ES(Strategy):
         self.source = self._make_source()
         self.source.threads = self.threads
 
-    @abstractmethod
-    def _make_step(self) -> StepSizeRule: ...
+    def _make_step(self) -> StepSizeRule:
+        p = self.parameters
+        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=p.norm, crowd=p.crowd)
 
+    def _make_transform(self) -> Transform:
+        return self.learns(self.n, self.parameters, self.dtype)
+
+    @staticmethod
     @abstractmethod
-    def _make_transform(self) -> Transform: ...
+    def rows(n: int, popsize: int) -> int:
+        """Return about how many vectors of n numbers a run needs, candidates included."""
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return about how many bytes a run needs, candidates included."""
+        return cls.rows(n, popsize) * n * itemsize
 
     def _batch(self, out: Array, z: Array, first: int = 0) -> Batch:
         d = out if self.d is None else self.d
@@ -191,8 +209,7 @@ class ES(Strategy):
 
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation; if few candidates have values, the weights close ranks."""
-        recombination = self.parameters.recombination
-        weights, mu_w = recombination.weights, recombination.mu_w
+        weights, mu_w = self.parameters.weights, self.parameters.mu_w
         if len(order) < len(weights):
             weights = weights[: len(order)] / weights[: len(order)].sum()
             mu_w = 1.0 / float(weights @ weights)
@@ -288,4 +305,4 @@ class ES(Strategy):
         self._renew_source()
 
     def _parts(self) -> dict[str, object]:
-        return {"step": self.step, "transform": self.transform}
+        return {"step": self.step, "transform": self.transform, **self.transform.parts()}

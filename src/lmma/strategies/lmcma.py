@@ -40,16 +40,15 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Source, Transform
-from lmma.strategies.lmma_archive import replaced
+from lmma.strategies.lmma_archive import row_to_replace
 from lmma.strategies.parts.linalg import subtract_outer
+from lmma.strategies.parts.parameters import Parameters, constant
 from lmma.strategies.parts.recombination import (
     Array,
     Indices,
-    Recombination,
     Selection,
     cumulate,
     default_popsize,
-    recombination,
     weighted_mean,
 )
 from lmma.strategies.parts.sources import Mirrored, Rademacher, companion
@@ -58,67 +57,29 @@ from lmma.strategies.parts.stepsize import PopulationSuccess
 Sampling = Literal["rademacher", "gaussian"]
 
 
-@dataclass(frozen=True)
-class LMCMAParameters:
+@dataclass(frozen=True, kw_only=True)
+class LMCMAParameters(Parameters):
     """The constants of LM-CMA-ES."""
 
-    recombination: Recombination
-    c_sigma: float
-    d_sigma: float
-    z_star: float
-    m: int
-    c_c: float
-    c_1: float
-    distance: float
-    period: int
-    base: float
-    sampling: Sampling
-    mirrored: bool
+    c_sigma: float = 0.3
+    d_sigma: float = 1.0
+    z_star: float = 0.3
+    m: int = constant(lambda p: default_popsize(p.n))
+    c_c: float = constant(lambda p: 0.5 / math.sqrt(p.n))
+    c_1: float = constant(lambda p: 1 / (10 * math.log(p.n + 1)))
+    distance: float = constant(lambda p: p.n)
+    period: int = constant(lambda p: max(1, math.floor(math.log(p.n))))
+    base: float = 4.0
+    sampling: Sampling = "rademacher"
+    mirrored: bool = True
 
-
-def lmcma_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float = 0.3,
-    d_sigma: float = 1.0,
-    z_star: float = 0.3,
-    m: int | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    distance: float | None = None,
-    period: int | None = None,
-    base: float = 4.0,
-    sampling: Sampling = "rademacher",
-    mirrored: bool = True,
-) -> LMCMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights)
-    m = default_popsize(n) if m is None else m
-    period = max(1, math.floor(math.log(n))) if period is None else period
-    if m < 1 or period < 1:
-        raise ValueError(f"m and period must be at least 1, got m={m}, period={period}")
-    if sampling not in ("rademacher", "gaussian"):
-        raise ValueError(f"sampling must be 'rademacher' or 'gaussian', got {sampling!r}")
-    c_1 = 1 / (10 * math.log(n + 1)) if c_1 is None else c_1
-    if not 0 < c_1 < 1:
-        raise ValueError(f"c_1 must lie between 0 and 1, got {c_1}")
-    return LMCMAParameters(
-        shared,
-        c_sigma=c_sigma,
-        d_sigma=d_sigma,
-        z_star=z_star,
-        m=m,
-        c_c=0.5 / math.sqrt(n) if c_c is None else c_c,
-        c_1=c_1,
-        distance=n if distance is None else distance,
-        period=period,
-        base=base,
-        sampling=sampling,
-        mirrored=mirrored,
-    )
+    def _check(self) -> None:
+        if self.m < 1 or self.period < 1:
+            raise ValueError(f"m and period must be at least 1, got m={self.m}, period={self.period}")
+        if self.sampling not in ("rademacher", "gaussian"):
+            raise ValueError(f"sampling must be 'rademacher' or 'gaussian', got {self.sampling!r}")
+        if not 0 < self.c_1 < 1:
+            raise ValueError(f"c_1 must lie between 0 and 1, got {self.c_1}")
 
 
 @final
@@ -128,7 +89,7 @@ class CholeskyFactor(Transform):
     STATE = ("path", "paths", "inverses", "gains", "losses", "times", "stored", "age")
 
     def __init__(self, n: int, parameters: LMCMAParameters, dtype: npt.DTypeLike) -> None:
-        m, lam = parameters.m, parameters.recombination.lam
+        m, lam = parameters.m, parameters.lam
         self.parameters = parameters
         self.shrink = math.sqrt(1 - parameters.c_1)
         self.path = np.zeros(n, dtype=dtype)
@@ -156,6 +117,11 @@ class CholeskyFactor(Transform):
             row += kept * numbers
             row *= batch.step
             row += batch.mean
+
+    def replaced(self, rows: Indices, z: Array) -> None:
+        """Take note of candidates that use all stored vectors."""
+        self.first[rows] = 0
+        self.kept[rows], self.mixed[rows] = self._mix(z, 0)
 
     def _first_used(self, key: kernels.Key, generation: int, count: int) -> Indices:
         """Return the first vector each candidate uses (the paper's SelectSubset); pairs share theirs."""
@@ -214,7 +180,7 @@ class CholeskyFactor(Transform):
             first = self.stored
             self.stored += 1
         else:
-            first = replaced(self.times, self.parameters.distance)
+            first = row_to_replace(self.times, self.parameters.distance)
             self.times[first:-1] = self.times[first + 1 :]
             for row in range(first, self.stored - 1):  # row by row: no temporary of the size of the store
                 self.paths[row] = self.paths[row + 1]
@@ -241,11 +207,30 @@ class CholeskyFactor(Transform):
 
 @final
 class LMCMAES(ES):
-    """Limited-memory CMA-ES: a Cholesky factor from stored paths, O(n log n) a sample."""
+    """Limited-memory CMA-ES: a Cholesky factor from stored paths, O(n log n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`LMCMAParameters`.
+
+    Examples
+    --------
+    Candidates come in mirrored pairs of corners of a cube around the mean, unless told otherwise:
+
+    >>> es = lmma.LMCMAES(np.zeros(5), 1.0, rng=1)
+    >>> bool(np.all(es.ask()[0] == -es.candidates[1]))
+    True
+    >>> normal = lmma.LMCMAES(np.zeros(5), 1.0, rng=1, sampling="gaussian", mirrored=False)
+
+    References
+    ----------
+    Loshchilov, *LM-CMA: an alternative to L-BFGS for large-scale black-box optimization*, Evolutionary
+    Computation 25 (2017).
+    """
 
     name = "lm-cma-es"
-    define = staticmethod(lmcma_parameters)
+    define = LMCMAParameters
     parameters: LMCMAParameters
+    learns = CholeskyFactor
+    rows = staticmethod(lambda n, popsize: 2 * default_popsize(n) + 2 * popsize + 8)  # p_r, v_r, candidates
 
     def _make_source(self) -> Source:
         p = self.parameters
@@ -254,12 +239,4 @@ class LMCMAES(ES):
 
     def _make_step(self) -> PopulationSuccess:
         p = self.parameters
-        return PopulationSuccess(p.recombination.lam, p.c_sigma, p.z_star, p.d_sigma)
-
-    def _make_transform(self) -> CholeskyFactor:
-        return CholeskyFactor(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: paths, their inverses, candidates and their z."""
-        return (2 * default_popsize(n) + 2 * popsize + 8) * n * itemsize
+        return PopulationSuccess(p.lam, p.c_sigma, p.z_star, p.d_sigma)

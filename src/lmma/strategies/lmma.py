@@ -26,7 +26,7 @@ they exceed 1 for n <= 25, which flips the sign of paths, and 2 for n <= 9, whic
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -35,57 +35,32 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, StreamingTransform
 from lmma.strategies.parts.aligned import spaced
-from lmma.strategies.parts.recombination import (
-    Array,
-    Indices,
-    Recombination,
-    Selection,
-    default_popsize,
-    recombination,
-)
-from lmma.strategies.parts.stepsize import CSA, crowding
+from lmma.strategies.parts.lowrank import folded_transposed
+from lmma.strategies.parts.parameters import Parameters, constant, derived
+from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
 
 CAP = 0.5  # solves sphere, ellipsoid and Rosenbrock for every small n; a cap of 1 does not at n = 2
 RENEW = 64  # generations between two exact computations of the Gram matrix, against drift
 
 
-@dataclass(frozen=True)
-class LMMAParameters:
-    """The constants of LM-MA-ES."""
+@dataclass(frozen=True, kw_only=True)
+class LMMAParameters(Parameters):
+    """The constants of LM-MA-ES; i counts from 0, the paper's from 1."""
 
-    recombination: Recombination
-    c_sigma: float
-    m: int
-    c_d: Array = field(repr=False)
-    c_c: Array = field(repr=False)
+    c_sigma: float = constant(lambda p: min(2 * p.lam / p.n, CAP))  # [A1:1]
+    m: int = constant(lambda p: default_popsize(p.n))  # [A1:1]
+    i: Indices = derived(lambda p: np.arange(p.m), shown=False)
+    c_d: Array = constant(lambda p: np.minimum(1 / (1.5**p.i * p.n), CAP), shown=False)  # [A1:1]
+    c_c: Array = constant(lambda p: np.minimum(p.lam / (4.0**p.i * p.n), CAP), shown=False)  # [A1:1]
 
-
-def lmma_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    m: int | None = None,
-    c_d: npt.ArrayLike | None = None,
-    c_c: npt.ArrayLike | None = None,
-) -> LMMAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights)
-    if m is None:
-        m = default_popsize(n)  # [A1:1]
-    if m < 1:
-        raise ValueError(f"m must be at least 1, got {m}")
-    if c_sigma is None:
-        c_sigma = min(2 * lam / n, CAP)  # [A1:1]
-    i = np.arange(m)  # the paper's i - 1
-    c_d = np.minimum(1 / (1.5**i * n), CAP) if c_d is None else np.asarray(c_d, float)  # [A1:1]
-    c_c = np.minimum(lam / (4.0**i * n), CAP) if c_c is None else np.asarray(c_c, float)  # [A1:1]
-    for name, rates in (("c_d", c_d), ("c_c", c_c)):
-        if rates.shape != (m,) or np.any(rates < 0) or np.any(rates >= 1):
-            raise ValueError(f"{name} must be {m} rates (m={m}) in [0, 1), got {rates!r}")
-    return LMMAParameters(shared, c_sigma, m, c_d, c_c)
+    def _check(self) -> None:
+        if self.m < 1:
+            raise ValueError(f"m must be at least 1, got {self.m}")
+        for name in ("c_d", "c_c"):
+            rates = np.asarray(getattr(self, name), float)
+            if rates.shape != (self.m,) or np.any(rates < 0) or np.any(rates >= 1):
+                raise ValueError(f"{name} must be {self.m} rates (m={self.m}) in [0, 1), got {rates!r}")
+            self._set(**{name: rates})
 
 
 @final
@@ -103,7 +78,7 @@ class DirectionVectors(StreamingTransform):
         self.age = 0  # generations learned from: min(t, m) vectors are applied
         self.keep = 1.0 - parameters.c_c
         self.gain = np.sqrt(parameters.c_c * (2.0 - parameters.c_c))  # times sqrt(mu_w)
-        self.projections: Array = np.zeros((parameters.recombination.lam, m))
+        self.projections: Array = np.zeros((parameters.lam, m))
         self.u: Array = np.zeros(m)  # V z_mean of the selection at hand
 
     @property
@@ -156,9 +131,7 @@ class DirectionVectors(StreamingTransform):
         """Return the transpose of M times d."""
         if self.active == 0:
             return d.copy()
-        alpha, mix = self._fold()
-        vectors = self.vectors[: self.active]
-        return alpha * d + ((d @ vectors.T) @ mix.T).astype(d.dtype) @ vectors
+        return folded_transposed(d, *self._fold(), self.vectors[: self.active])
 
     def solve(self, d: Array) -> Array:
         """Return z with M z = d, through an m by m system (M is alpha I plus a product of rank m)."""
@@ -203,22 +176,31 @@ class DirectionVectors(StreamingTransform):
 
 @final
 class LMMAES(ES):
-    """Limited-memory matrix adaptation evolution strategy, O(n log n) a sample."""
+    """Limited-memory matrix adaptation evolution strategy, O(n log n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`LMMAParameters`.
+
+    Examples
+    --------
+    >>> es = lmma.LMMAES(np.full(200, 3.0), 1.0, rng=1, m=10)
+    >>> es.tell(np.sum(es.ask() ** 2, axis=1))
+    >>> es.transform.vectors.shape
+    (10, 200)
+
+    References
+    ----------
+    Loshchilov, Glasmachers and Beyer, *Limited-memory matrix adaptation for large scale black-box
+    optimization*, arXiv 1705.06693.
+    """
 
     name = "lm-ma-es"
     can_stream = True
-    define = staticmethod(lmma_parameters)
-    parameters: LMMAParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
-
-    def _make_transform(self) -> DirectionVectors:
-        return DirectionVectors(self.n, self.parameters, self.dtype)
+    define = LMMAParameters
+    learns = DirectionVectors
+    rows = staticmethod(lambda n, popsize: default_popsize(n) + 2 * popsize + 8)  # m_i, candidates, their z
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: direction vectors, candidates, their z, and work space."""
-        m = default_popsize(n)
-        return (m + 2 * popsize + 8) * n * itemsize + kernels.lm_workspace(n, popsize, m, itemsize)
+        """Return about how many bytes a run needs, the kernels' work space included."""
+        work = kernels.lm_workspace(n, popsize, default_popsize(n), itemsize)
+        return super().memory(n, popsize, itemsize) + work

@@ -38,62 +38,31 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.parts.recombination import (
-    Array,
-    Recombination,
-    Selection,
-    cumulate,
-    default_popsize,
-    recombination,
-)
-from lmma.strategies.parts.stepsize import CSA
+from lmma.strategies.parts.lowrank import folded_transposed
+from lmma.strategies.parts.parameters import Parameters, constant, derived
+from lmma.strategies.parts.recombination import Array, Selection, cumulate, default_popsize
 
 CAP = 0.5
 
 
-@dataclass(frozen=True)
-class ArchiveParameters:
+@dataclass(frozen=True, kw_only=True)
+class ArchiveParameters(Parameters):
     """The constants of LM-MA-ES with an archive."""
 
-    recombination: Recombination
-    c_sigma: float
-    d_sigma: float
-    m: int
-    c_1: float
-    c_c: float
-    distance: float
+    c_sigma: float = constant(lambda p: 1 / p.m)  # [S1:1]
+    d_sigma: float = 0.5  # [S1:1]
+    crowd: float = derived(lambda p: 1.0)  # [S1:26] holds for every population
+    m: int = constant(lambda p: default_popsize(p.n))  # [S1:1]
+    c_1: float = constant(lambda p: min(1 / p.n, CAP))  # [S1:1]
+    c_c: float = constant(lambda p: min(1 / p.n, CAP))  # [S1:1]
+    distance: float = constant(lambda p: max(p.n * p.n / p.m, p.n))  # [S1:2]
+
+    def _check(self) -> None:
+        if self.m < 1:
+            raise ValueError(f"m must be at least 1, got {self.m}")
 
 
-def archive_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    d_sigma: float = 0.5,
-    m: int | None = None,
-    c_1: float | None = None,
-    c_c: float | None = None,
-    distance: float | None = None,
-) -> ArchiveParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights)
-    m = default_popsize(n) if m is None else m  # [S1:1]
-    if m < 1:
-        raise ValueError(f"m must be at least 1, got {m}")
-    return ArchiveParameters(
-        shared,
-        c_sigma=1 / m if c_sigma is None else c_sigma,  # [S1:1]
-        d_sigma=d_sigma,  # [S1:1]
-        m=m,
-        c_1=min(1 / n, CAP) if c_1 is None else c_1,  # [S1:1]
-        c_c=min(1 / n, CAP) if c_c is None else c_c,  # [S1:1]
-        distance=max(n * n / m, n) if distance is None else distance,  # [S1:2]
-    )
-
-
-def replaced(times: npt.NDArray[np.int64], distance: float) -> int:
+def row_to_replace(times: npt.NDArray[np.int64], distance: float) -> int:
     """Return which of the stored vectors, oldest first, makes room for a new one.
 
     It is the newer one of the closest pair, or the oldest of all where every pair is ``distance`` apart.
@@ -155,15 +124,13 @@ class PathArchive(Transform):
         """Return the transpose of M times d."""
         if self.active == 0:
             return d.copy()
-        alpha, mix = self._fold()
-        vectors = self.vectors[: self.active]
-        return alpha * d + ((d @ vectors.T) @ mix.T).astype(d.dtype) @ vectors
+        return folded_transposed(d, *self._fold(), self.vectors[: self.active])
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Let the path fade, add the mean of the selected z, and store it."""
         cumulate(self.path, self.parameters.c_c, best.mu_w, best.z_mean)  # [S1:15]
         if self.age >= self.parameters.m:
-            index = replaced(self.times[self.order], self.parameters.distance)
+            index = row_to_replace(self.times[self.order], self.parameters.distance)
             slot = self.order[index]
             self.order[index:-1] = self.order[index + 1 :]  # [S1:23]
             self.order[-1] = slot
@@ -176,20 +143,22 @@ class PathArchive(Transform):
 
 @final
 class LMMAESArchive(ES):
-    """LM-MA-ES that stores past paths at temporal distances, O(n log n) a sample."""
+    """LM-MA-ES that stores past paths at temporal distances, O(n log n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`ArchiveParameters`.
+
+    Examples
+    --------
+    >>> lmma.LMMAESArchive(np.ones(10), 0.5).parameters.distance
+    10.0
+
+    References
+    ----------
+    Loshchilov, Glasmachers and Beyer, *Limited-memory matrix adaptation for large scale black-box
+    optimization*, arXiv 1705.06693, supplement.
+    """
 
     name = "lm-ma-es-archive"
-    define = staticmethod(archive_parameters)
-    parameters: ArchiveParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma)  # [S1:14] [S1:26]
-
-    def _make_transform(self) -> PathArchive:
-        return PathArchive(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: stored paths, candidates and their z."""
-        return (default_popsize(n) + 2 * popsize + 8) * n * itemsize
+    define = ArchiveParameters
+    learns = PathArchive
+    rows = staticmethod(lambda n, popsize: default_popsize(n) + 2 * popsize + 8)  # paths, candidates, their z

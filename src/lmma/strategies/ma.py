@@ -24,46 +24,21 @@ import numpy.typing as npt
 
 from lmma.strategies.es import ES, Transform
 from lmma.strategies.parts.linalg import add_product
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, recombination
-from lmma.strategies.parts.stepsize import CSA, crowding
+from lmma.strategies.parts.parameters import RankParameters
+from lmma.strategies.parts.recombination import Array, Selection
 
 Update = Literal["additive", "multiplicative"]
 
 
-@dataclass(frozen=True)
-class MAParameters:
-    """The constants of MA-ES."""
+@dataclass(frozen=True, kw_only=True)
+class MAParameters(RankParameters):
+    """The constants of MA-ES; ``update`` says how M is multiplied."""
 
-    recombination: Recombination
-    c_sigma: float
-    c_1: float
-    c_mu: float
     update: Update = "additive"
 
-
-def ma_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-    update: Update = "additive",
-) -> MAParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights)
-    mu_w = shared.mu_w
-    if c_sigma is None:
-        c_sigma = (mu_w + 2) / (n + mu_w + 5)  # [A1:1]
-    if c_1 is None:
-        c_1 = 2 / ((n + 1.3) ** 2 + mu_w)  # [A1:1]
-    if c_mu is None:
-        c_mu = min(1 - c_1, 2 * (mu_w - 2 + 1 / mu_w) / ((n + 2) ** 2 + mu_w))  # [A1:1]
-    if update not in ("additive", "multiplicative"):
-        raise ValueError(f"update must be 'additive' or 'multiplicative', got {update!r}")
-    return MAParameters(shared, c_sigma, c_1, c_mu, update)
+    def _check(self) -> None:
+        if self.update not in ("additive", "multiplicative"):
+            raise ValueError(f"update must be 'additive' or 'multiplicative', got {self.update!r}")
 
 
 @final
@@ -118,20 +93,27 @@ class FullMatrix(Transform):
 
 @final
 class MAES(ES):
-    """Matrix adaptation evolution strategy, O(n^2) a sample."""
+    """Matrix adaptation evolution strategy, O(n^2) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`MAParameters`.
+
+    Examples
+    --------
+    The update of Algorithm 1 and its faster form learn the same matrix:
+
+    >>> fast, printed = lmma.MAES([1, 2], 1.0, rng=1), lmma.MAES([1, 2], 1.0, rng=1, update="multiplicative")
+    >>> for es in (fast, printed):
+    ...     es.tell(np.sum(es.ask() ** 2, axis=1))
+    >>> np.allclose(fast.transform.matrix, printed.transform.matrix)
+    True
+
+    References
+    ----------
+    Beyer and Sendhoff, *Simplify your covariance matrix adaptation evolution strategy*, IEEE Transactions on
+    Evolutionary Computation 21 (2017).
+    """
 
     name = "ma-es"
-    define = staticmethod(ma_parameters)
-    parameters: MAParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, crowd=crowding(p.recombination.mu_w, self.n))
-
-    def _make_transform(self) -> FullMatrix:
-        return FullMatrix(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: the matrix, candidates, their z and d."""
-        return (n + 5 * popsize + 6) * n * itemsize
+    define = MAParameters
+    learns = FullMatrix
+    rows = staticmethod(lambda n, popsize: n + 5 * popsize + 6)  # the matrix, candidates, their z and d

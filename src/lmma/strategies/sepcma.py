@@ -25,53 +25,27 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.parts.linalg import excess
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
-from lmma.strategies.parts.stepsize import CSA, expected_norm, path_is_short
+from lmma.strategies.parts.linalg import taken_out
+from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
+from lmma.strategies.parts.recombination import Array, Selection, cumulate
+from lmma.strategies.parts.stepsize import path_is_short, tutorial_limit2
 
 
-@dataclass(frozen=True)
-class SepParameters:
+@dataclass(frozen=True, kw_only=True)
+class SepParameters(TutorialParameters):
     """The constants of sep-CMA-ES."""
 
-    recombination: Recombination
-    c_sigma: float
-    d_sigma: float
-    c_c: float
-    c_1: float
-    c_mu: float
+    c_sigma: float = constant(lambda p: (p.mu_w + 2) / (p.n + p.mu_w + 3))
+    c_c: float = constant(lambda p: 4 / (p.n + 4))
+    c_cov: float = derived(lambda p: min(1.0, (p.n + 2) / 3 * full_rate(p.n, p.mu_w)))
+    c_1: float = constant(lambda p: p.c_cov / p.mu_w)
+    c_mu: float = constant(lambda p: p.c_cov * (1 - 1 / p.mu_w))
 
 
-def sep_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    d_sigma: float | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-) -> SepParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights, half=True)
-    mu_w = shared.mu_w
-    if c_sigma is None:
-        c_sigma = (mu_w + 2) / (n + mu_w + 3)
-    if d_sigma is None:
-        d_sigma = 1 + 2 * max(0.0, math.sqrt(max(0.0, mu_w - 1) / (n + 1)) - 1) + c_sigma
-    full = 2 / (n + math.sqrt(2)) ** 2 / mu_w
-    full += (1 - 1 / mu_w) * min(1.0, (2 * mu_w - 1) / ((n + 2) ** 2 + mu_w))
-    c_cov = min(1.0, (n + 2) / 3 * full)
-    return SepParameters(
-        shared,
-        c_sigma=c_sigma,
-        d_sigma=d_sigma,
-        c_c=4 / (n + 4) if c_c is None else c_c,
-        c_1=c_cov / mu_w if c_1 is None else c_1,
-        c_mu=c_cov * (1 - 1 / mu_w) if c_mu is None else c_mu,
-    )
+def full_rate(n: int, mu_w: float) -> float:
+    """Return c_cov of CMA-ES with a full matrix, as the article has it."""
+    rank_one = 2 / (n + math.sqrt(2)) ** 2 / mu_w
+    return rank_one + (1 - 1 / mu_w) * min(1.0, (2 * mu_w - 1) / ((n + 2) ** 2 + mu_w))
 
 
 @final
@@ -85,7 +59,7 @@ class Diagonal(Transform):
         self.variances = np.ones(n, dtype=dtype)
         self.path = np.zeros(n, dtype=dtype)
         self.age = 0
-        self.path_limit2 = ((1.4 + 2 / (n + 1)) * expected_norm(n)) ** 2
+        self.path_limit2 = tutorial_limit2(n)
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return the root of C times z."""
@@ -99,10 +73,8 @@ class Diagonal(Transform):
         """Move each variance towards the squares of the path and of the selected steps."""
         p = self.parameters
         self.age += 1
-        if path_is_short(p_sigma, self.path_limit2, p.c_sigma, self.age):
-            cumulate(self.path, p.c_c, best.mu_w, best.d_mean)
-        else:
-            self.path *= 1 - p.c_c
+        short = path_is_short(p_sigma, self.path_limit2, p.c_sigma, self.age)
+        cumulate(self.path, p.c_c, best.mu_w, best.d_mean, add=short)
         rank_mu = best.mean_square_of(best.sampled_z)
         rank_mu *= self.variances  # the mean square of the selected d
         self.variances *= 1 - p.c_1 - p.c_mu
@@ -111,29 +83,29 @@ class Diagonal(Transform):
 
     def balance(self, generation: int) -> float:
         """Keep the largest variance near 1."""
-        factor = excess(math.sqrt(float(self.variances.max())))
-        if factor != 1:
-            self.variances /= factor**2
-            self.path /= factor
-        return factor
+        size = math.sqrt(float(self.variances.max()))
+        return taken_out(size, (self.variances, 2), (self.path, 1))
 
 
 @final
 class SepCMAES(ES):
-    """CMA-ES with a diagonal covariance matrix, O(n) a sample."""
+    """CMA-ES with a diagonal covariance matrix, O(n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`SepParameters`.
+
+    Examples
+    --------
+    >>> def f(x):
+    ...     return x[0] ** 2 + 1e6 * x[1] ** 2
+    >>> lmma.minimize(f, [1.0, 1.0], 0.5, method="sep-cma-es", rng=1).success
+    True
+
+    References
+    ----------
+    Ros and Hansen, *A simple modification in CMA-ES achieving linear time and space complexity*, PPSN 2008.
+    """
 
     name = "sep-cma-es"
-    define = staticmethod(sep_parameters)
-    parameters: SepParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=True)
-
-    def _make_transform(self) -> Diagonal:
-        return Diagonal(self.n, self.parameters, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: candidates and their z."""
-        return (2 * popsize + 10) * n * itemsize
+    define = SepParameters
+    learns = Diagonal
+    rows = staticmethod(lambda n, popsize: 2 * popsize + 10)  # candidates and their z

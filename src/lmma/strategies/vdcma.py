@@ -31,53 +31,26 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.parts.linalg import excess, subtract_outer
-from lmma.strategies.parts.recombination import Array, Recombination, Selection, cumulate, recombination
+from lmma.strategies.parts.linalg import subtract_outer, taken_out
+from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 from lmma.strategies.parts.sources import companion
-from lmma.strategies.parts.stepsize import CSA, path_is_short
+from lmma.strategies.parts.stepsize import overcrowding, path_is_short
 
 LARGEST_CHANGE = 0.7  # of |v| and of each element of D in one generation
 
 
-@dataclass(frozen=True)
-class VDParameters:
+@dataclass(frozen=True, kw_only=True)
+class VDParameters(TutorialParameters):
     """The constants of VD-CMA-ES."""
 
-    recombination: Recombination
-    c_sigma: float
-    d_sigma: float
-    c_c: float
-    c_1: float
-    c_mu: float
-
-
-def vd_parameters(
-    n: int,
-    lam: int,
-    *,
-    mu: int | None = None,
-    weights: Array | None = None,
-    c_sigma: float | None = None,
-    d_sigma: float | None = None,
-    c_c: float | None = None,
-    c_1: float | None = None,
-    c_mu: float | None = None,
-) -> VDParameters:
-    """Return the constants for ``n`` variables and ``lam`` candidates; those given replace the printed."""
-    shared = recombination(lam, mu, weights, half=True)
-    mu_w = shared.mu_w
-    faster = max((n - 5) / 6, 0.5)  # than CMA-ES: 2n numbers are learned, not n^2 / 2
-    if c_sigma is None:
-        c_sigma = math.sqrt(mu_w) / (2 * (math.sqrt(n) + math.sqrt(mu_w)))
-    if d_sigma is None:
-        d_sigma = 1 + c_sigma + 2 * max(0.0, math.sqrt(max(0.0, mu_w - 1) / (n + 1)) - 1)
-    if c_c is None:
-        c_c = (4 + mu_w / n) / (n + 4 + 2 * mu_w / n)
-    if c_1 is None:
-        c_1 = faster * 2 / ((n + 1.3) ** 2 + mu_w)
-    if c_mu is None:
-        c_mu = min(1 - c_1, faster * 2 * (mu_w - 2 + 1 / mu_w) / ((n + 2) ** 2 + mu_w))
-    return VDParameters(shared, c_sigma, d_sigma, c_c, c_1, c_mu)
+    c_sigma: float = constant(lambda p: math.sqrt(p.mu_w) / (2 * (math.sqrt(p.n) + math.sqrt(p.mu_w))))
+    d_sigma: float = constant(lambda p: 1 + p.c_sigma + 2 * overcrowding(p.mu_w, p.n))
+    faster: float = derived(lambda p: max((p.n - 5) / 6, 0.5))  # 2n numbers are learned, not n^2 / 2
+    c_1: float = constant(lambda p: p.faster * 2 / ((p.n + 1.3) ** 2 + p.mu_w))
+    c_mu: float = constant(
+        lambda p: min(1 - p.c_1, p.faster * 2 * (p.mu_w - 2 + 1 / p.mu_w) / ((p.n + 2) ** 2 + p.mu_w))
+    )
 
 
 @final
@@ -86,7 +59,7 @@ class ScaledDirection(Transform):
 
     STATE = ("scales", "direction", "path", "age")
 
-    def __init__(self, n: int, parameters: VDParameters, key: kernels.Key, dtype: npt.DTypeLike) -> None:
+    def __init__(self, n: int, parameters: VDParameters, dtype: npt.DTypeLike, key: kernels.Key) -> None:
         self.parameters = parameters
         self.scales = np.ones(n, dtype=dtype)
         start = np.empty((1, n), dtype=dtype)
@@ -94,7 +67,7 @@ class ScaledDirection(Transform):
         self.direction = start[0] / math.sqrt(n)
         self.path = np.zeros(n, dtype=dtype)
         self.age = 0
-        self.projections: Array = np.zeros(parameters.recombination.lam)  # z . u of the last sample
+        self.projections: Array = np.zeros(parameters.lam)  # z . u of the last sample
 
     def _direction(self) -> tuple[float, Array]:
         """Return |v|^2 and v / |v|; a v that underflowed counts as the shortest there is."""
@@ -106,6 +79,10 @@ class ScaledDirection(Transform):
         """Sample as every strategy does and keep the projections of z on u."""
         super().sample(batch)
         self.projections = batch.z @ self._direction()[1]
+
+    def replaced(self, rows: Indices, z: Array) -> None:
+        """Project the new z on u."""
+        self.projections[rows] = z @ self._direction()[1]
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return M z."""
@@ -127,10 +104,7 @@ class ScaledDirection(Transform):
         p, n = self.parameters, len(self.path)
         self.age += 1
         short = path_is_short(p_sigma, (2 + 4 / (n + 1)) * n, p.c_sigma, self.age)
-        if short:
-            cumulate(self.path, p.c_c, best.mu_w, best.d_mean)
-        else:
-            self.path *= 1 - p.c_c
+        cumulate(self.path, p.c_c, best.mu_w, best.d_mean, add=short)
         v2, u = self._direction()
         rise = math.sqrt(1 + v2) - 1
         t2 = float(best.weights @ np.square(best.pick(self.projections)))
@@ -168,11 +142,7 @@ class ScaledDirection(Transform):
 
     def balance(self, generation: int) -> float:
         """Keep the largest scale near 1."""
-        factor = excess(float(self.scales.max()))
-        if factor != 1:
-            self.scales /= factor
-            self.path /= factor
-        return factor
+        return taken_out(float(self.scales.max()), (self.scales, 1), (self.path, 1))
 
 
 def _gradient(
@@ -189,20 +159,30 @@ def _gradient(
 
 @final
 class VDCMAES(ES):
-    """CMA-ES with C = D (I + v v^T) D, O(n) a sample."""
+    """CMA-ES with C = D (I + v v^T) D, O(n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`VDParameters`.
+
+    Examples
+    --------
+    One long axis, in whatever direction, is learned beside the scales:
+
+    >>> es = lmma.VDCMAES(np.ones(16), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9:
+    ...     X = es.ask()
+    ...     es.tell(1e4 * np.sum(X**2, axis=1) - 1e4 * np.sum(X, axis=1) ** 2 / 17)
+    >>> es.evaluations < 20_000
+    True
+
+    References
+    ----------
+    Akimoto, Auger and Hansen, *Comparison-based natural gradient optimization in high dimension*, GECCO 2014.
+    """
 
     name = "vd-cma-es"
-    define = staticmethod(vd_parameters)
+    define = VDParameters
     parameters: VDParameters
-
-    def _make_step(self) -> CSA:
-        p = self.parameters
-        return CSA(self.n, p.c_sigma, dtype=self.dtype, damping=p.d_sigma, norm=True)
+    rows = staticmethod(lambda n, popsize: 2 * popsize + 20)  # candidates, their z, some vectors
 
     def _make_transform(self) -> ScaledDirection:
-        return ScaledDirection(self.n, self.parameters, self.key, self.dtype)
-
-    @classmethod
-    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return about how many bytes a run needs: candidates and their z, and some vectors."""
-        return (2 * popsize + 20) * n * itemsize
+        return ScaledDirection(self.n, self.parameters, self.dtype, self.key)

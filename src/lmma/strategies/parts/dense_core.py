@@ -24,7 +24,11 @@ class Core(ABC):
     """A square matrix A with its inverse, applied to rows."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
+    threads: int = 0  # NumPy's BLAS has its own
     inflation: Array  # (n,) for each coordinate C_jj (C^-1)_jj with C = A A^T: 1 where uncorrelated
+
+    @abstractmethod
+    def __init__(self, n: int, dtype: npt.DTypeLike) -> None: ...
 
     @abstractmethod
     def times(self, rows: Array) -> Array:

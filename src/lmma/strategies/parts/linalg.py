@@ -39,6 +39,15 @@ def excess(size: float) -> float:
     return 2.0 ** round(math.log2(size))
 
 
+def taken_out(size: float, *arrays: tuple[Array, int]) -> float:
+    """Divide arrays by a power each of the :func:`excess` of ``size``, in place; return the excess."""
+    factor = excess(size)
+    if factor != 1:
+        for array, power in arrays:
+            array /= factor**power
+    return factor
+
+
 def centred(scales: Array) -> float:
     """Divide ``scales`` by their geometric mean, in place, and return it."""
     factor = math.exp(float(np.mean(np.log(scales, dtype=np.float64))))

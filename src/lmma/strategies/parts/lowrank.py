@@ -28,6 +28,11 @@ def shrunk(z: Array, axes: Array, stretch: Array) -> Array:
     return z + ((z @ axes.T) * gain) @ axes
 
 
+def folded_transposed(d: Array, alpha: float, mix: Array, vectors: Array) -> Array:
+    """Return the transpose of ``alpha I + V^T mix^T V`` times each row of ``d``, see ``kernels.fold``."""
+    return alpha * d + ((d @ vectors.T) @ mix.T).astype(d.dtype) @ vectors
+
+
 def leading_axes(rows: Array, k: int) -> tuple[Array, Array]:
     """Return the ``k`` leading eigenvectors of ``rows^T rows`` as rows, and their eigenvalues.
 

@@ -30,43 +30,30 @@ def default_popsize(n: int) -> int:
     return 4 + math.floor(3 * math.log(n))  # [A1:1]
 
 
-@dataclass(frozen=True)
-class Recombination:
-    """How many candidates a generation has, and how the best of them are weighted."""
+def log_weights(lam: int, mu: int, tutorial: bool = False) -> Array:
+    """Return Algorithm 1's weights of the ``mu`` best of ``lam`` candidates, which sum to 1.
 
-    lam: int
-    weights: Array = field(repr=False)
-    mu: int = field(init=False)
-    mu_w: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", len(self.weights))
-        object.__setattr__(self, "mu_w", 1.0 / float(self.weights @ self.weights))  # [A1:1]
-
-
-def recombination(
-    lam: int, mu: int | None = None, weights: Array | None = None, *, half: bool = False
-) -> Recombination:
-    """Return Algorithm 1's weights for ``lam`` candidates, or the given ones normalised to sum 1.
-
-    With ``half`` they are ln((lam + 1)/2) - ln i, as in Hansen's tutorial; that differs for odd ``lam``.
+    Those of Hansen's tutorial are ln((lam + 1)/2) - ln i, which differs for odd ``lam``.
     """
-    if weights is not None:
-        weights = np.array(weights, dtype=np.float64)
-        if weights.ndim != 1 or not 1 <= len(weights) <= lam or np.any(weights <= 0):
-            raise ValueError(
-                f"weights must be 1 to {lam} positive numbers (one for each selected candidate), "
-                f"got {weights!r}"
-            )
-        if mu not in (None, len(weights)):
-            raise ValueError(f"mu={mu} contradicts the {len(weights)} weights given: pass one of them")
-    else:
-        mu = lam // 2 if mu is None else mu  # [A1:1]
-        if not 1 <= mu <= lam:
-            raise ValueError(f"mu must lie between 1 and popsize={lam}, got {mu}")
-        top = max(mu, lam / 2) + 0.5 if half else mu + 0.5
-        weights = math.log(top) - np.log(np.arange(1, mu + 1))  # [A1:1]
-    return Recombination(lam, weights / weights.sum())
+    if not 1 <= mu <= lam:
+        raise ValueError(f"mu must lie between 1 and popsize={lam}, got {mu}")
+    top = max(mu, lam / 2) + 0.5 if tutorial else mu + 0.5
+    weights = math.log(top) - np.log(np.arange(1, mu + 1))  # [A1:1]
+    normalised: Array = weights / weights.sum()
+    return normalised
+
+
+def normalised_weights(lam: int, mu: int | None, weights: npt.ArrayLike) -> Array:
+    """Return the weights a user gives, scaled to sum 1, or say what is wrong with them."""
+    given = np.array(weights, dtype=np.float64)
+    if given.ndim != 1 or not 1 <= len(given) <= lam or np.any(given <= 0):
+        raise ValueError(
+            f"weights must be 1 to {lam} positive numbers (one for each selected candidate), got {given!r}"
+        )
+    if mu not in (None, len(given)):
+        raise ValueError(f"mu={mu} contradicts the {len(given)} weights given: pass one of them")
+    normalised: Array = given / given.sum()
+    return normalised
 
 
 @dataclass(frozen=True)
@@ -133,13 +120,14 @@ def weighted_mean(weights: Array, order: Indices, rows: Array, threads: int = 0)
     return out
 
 
-def cumulate(path: Array, rate: float, mu_w: float, step: Array) -> None:
-    """Fade ``path`` by ``rate`` and add ``step`` so that a random walk keeps it standard normal.
+def cumulate(path: Array, rate: float, mu_w: float, step: Array, *, add: bool = True) -> None:
+    """Fade ``path`` by ``rate`` and ``add`` the step so that a random walk keeps it standard normal.
 
     p_sigma, p_c and every direction vector m_i of the paper obey this one recursion.
     """
     path *= 1.0 - rate
-    path += math.sqrt(mu_w * rate * (2.0 - rate)) * step
+    if add:
+        path += math.sqrt(mu_w * rate * (2.0 - rate)) * step
 
 
 def squared_length(vector: Array) -> float:

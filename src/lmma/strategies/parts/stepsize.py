@@ -132,7 +132,12 @@ def crowding(mu_w: float, n: int) -> float:
     sqrt(mu_w): squared in the exponent of [A1:19] that would multiply sigma by e^20 in a generation. Hansen's
     tutorial has this factor in its damping. With the default population it is 1 for every n.
     """
-    return 1.0 + 2.0 * max(0.0, math.sqrt((mu_w - 1.0) / (n + 1.0)) - 1.0)
+    return 1.0 + 2.0 * overcrowding(mu_w, n)
+
+
+def overcrowding(mu_w: float, n: int) -> float:
+    """Return by how much sqrt(mu_w / n), about, exceeds 1; 0 where it does not."""
+    return max(0.0, math.sqrt(max(0.0, mu_w - 1.0) / (n + 1.0)) - 1.0)
 
 
 def expected_norm(n: int) -> float:
@@ -147,3 +152,8 @@ def path_is_short(path: Array, limit2: float, c_sigma: float, age: int) -> bool:
     ``age`` counts the generations the path has seen, this one included.
     """
     return float(np.dot(path, path)) < limit2 * (1.0 - (1.0 - c_sigma) ** (2 * age))
+
+
+def tutorial_limit2(n: int) -> float:
+    """Return the square of what Hansen's tutorial calls a long p_sigma, for :func:`path_is_short`."""
+    return ((1.4 + 2 / (n + 1)) * expected_norm(n)) ** 2

@@ -1,0 +1,26 @@
+"""Examples in the docstrings of strategies are run; every public one has them."""
+
+import doctest
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma.strategies import strategy_class
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_every_method_has_references_and_an_example_that_holds(method):
+    cls = strategy_class(method)
+    for section in ("Examples\n", "References\n"):
+        assert section in cls.__doc__
+    tests = doctest.DocTestFinder(recurse=False).find(cls, globs={"np": np, "lmma": lmma})
+    outcome = doctest.DocTestRunner().run(tests[0])
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("function", [lmma.strategy, lmma.methods], ids=lambda function: function.__name__)
+def test_examples_of_functions_hold(function):
+    for test in doctest.DocTestFinder(recurse=False).find(function, globs={"np": np, "lmma": lmma}):
+        assert doctest.DocTestRunner().run(test).failed == 0
