@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import lmma
@@ -23,7 +24,8 @@ def public(name, thing):
             yield from public(f"{name}.{inner}", getattr(thing, inner))
     elif inspect.isclass(thing):
         for inner, member in vars(thing).items():
-            if not inner.startswith("_") and is_documented(member):
+            inherited = any(hasattr(base, inner) for base in thing.__mro__[1:])  # has its help text there
+            if not (inner.startswith("_") or inherited or inspect.isclass(member)) and is_documented(member):
                 yield f"{name}.{inner}", member
 
 
@@ -90,7 +92,7 @@ def test_doors_show_an_example(thing):
 @pytest.mark.parametrize("module", WITH_EXAMPLES)
 def test_examples_in_help_texts_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = doctest.testmod(import_module(module))
+    done = doctest.testmod(import_module(module), extraglobs={"lmma": lmma, "np": np})
     assert done.attempted > 0
     assert done.failed == 0
     assert list(tmp_path.iterdir()) == []

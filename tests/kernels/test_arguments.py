@@ -212,9 +212,8 @@ def test_the_workspace_counts_beyond_any_memory_and_refuses_what_is_no_size(core
 
 @pytest.mark.parametrize("name", ["lm-ma-es", "d-lm-ma-es"])
 def test_the_memory_of_a_strategy_includes_the_sums_of_every_unit(core, name):
-    from lmma.strategies.recombination import default_popsize
-
     from lmma.strategies import strategy_class
+    from lmma.strategies.parts.recombination import default_popsize
 
     if not kernels.backend().startswith("compiled"):
         pytest.skip("the compiled core is not in use")

@@ -103,7 +103,7 @@ def test_minimize_gives_the_run_of_ask_and_tell_with_bounds_restarts_and_a_pool(
     again = lmma.minimize(
         sphere, np.full(5, 3.0), 1.0, method=module.MyES, rng=1, tolx=0.1, restarts=2, maxfevals=4000
     )
-    assert len({leg.popsize for leg in again.legs}) == 3
+    assert len({run.popsize for run in again.runs}) == 3
 
 
 def test_a_checkpoint_goes_on_bit_for_bit(module, tmp_path):
