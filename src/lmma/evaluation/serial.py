@@ -48,7 +48,7 @@ class Serial(InProcess):
 
 @final
 class Vectorized(InProcess):
-    """Calls ``fun(X, *args)`` once a generation, with one candidate per row."""
+    """Calls ``fun(X, *args)`` once per generation, with one candidate per row."""
 
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
