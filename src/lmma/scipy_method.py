@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lmma.minimize import minimize
-from lmma.strategies import strategy_class
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -52,6 +51,8 @@ def scipy_method(name: str = "auto") -> Callable[..., OptimizeResult]:
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
     if name != "auto":
+        from lmma.strategies import strategy_class  # imported here, as `import lmma` is to cost little
+
         strategy_class(name)
 
     def method(
