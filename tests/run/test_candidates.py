@@ -1,4 +1,4 @@
-"""One generation: what is evaluated is what is learned from."""
+"""Candidates of a run with bounds: inside when they are evaluated, and learned from as what they were."""
 
 import numpy as np
 import pytest
