@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("--slow"):
         return
     for item in items:
-        if "slow" in item.keywords:
+        if item.get_closest_marker("slow") is not None:
             item.add_marker(pytest.mark.skip(reason="long version: run with --slow"))
 
 
