@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.restarts import Schedule
     from lmma.strategies.parts.bounds import Boundary
+    from lmma.strategies.parts.checks import Precision
 
 
 def minimize(
@@ -51,7 +52,7 @@ def minimize(
     history: bool | int = False,
     log: Any = None,
     progress: bool = False,
-    dtype: npt.DTypeLike = "float64",
+    dtype: Precision = "float64",
     threads: int | None = None,
     **options: Any,
 ) -> OptimizeResult:

@@ -72,9 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     how = parser.add_argument_group("how to search")
     add = how.add_argument
-    add(
-        "--method", metavar="NAME", default="auto", help="see lmma methods, or module:Class (default: auto)"
-    )
+    add("--method", metavar="NAME", default="auto", help="see lmma methods, or module:Class (default: auto)")
     add("--popsize", metavar="N", type=arguments.count, help="candidates a generation (default: 4 + 3 ln n)")
     add("--dtype", choices=("float64", "float32"), default="float64", help="precision of the search")
     add(

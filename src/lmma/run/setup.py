@@ -21,7 +21,7 @@ from lmma.run.warm_start import warm_start
 from lmma.strategies import Strategy, strategy_class
 from lmma.strategies.parts.bounds import Boundary, Box
 from lmma.strategies.parts.bounds import box as make_box
-from lmma.strategies.parts.checks import checked_x0, nearest
+from lmma.strategies.parts.checks import Precision, checked_x0, nearest
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -52,7 +52,7 @@ def prepare(
     timeout: float | None = None,
     quorum: float = 1.0,
     on_error: OnError = "worst",
-    dtype: npt.DTypeLike = "float64",
+    dtype: Precision = "float64",
     threads: int | None = None,
     options: dict[str, Any] | None = None,
 ) -> Session:

@@ -3,7 +3,7 @@
 ==========  ===================  ========  ==============================================
 paper       code                 shape     meaning
 ==========  ===================  ========  ==============================================
-lambda      ``lam``              int       candidates a generation
+lambda      ``lam``              int       candidates per generation
 mu          ``mu``               int       candidates selected
 w_i         ``weights``          (mu,)     recombination weights, decreasing, summing to 1
 mu_w        ``mu_w``             float     variance-effective selection mass
