@@ -11,7 +11,6 @@ import numpy.typing as npt
 from lmma.run.options import (
     Callback,
     Method,
-    Precision,
     RunOptions,
     choose_method,
     default_sigma0,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from lmma.run.restarts import Schedule
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds
-    from lmma.strategies.parts.checks import Seed
+    from lmma.strategies.parts.checks import Precision, Seed
 
 __all__ = ["choose_method", "default_sigma0", "minimize"]
 
@@ -61,7 +60,7 @@ def minimize(
     history: bool | int = False,
     log: str | os.PathLike[str] | None = None,
     progress: bool = False,
-    dtype: Precision | npt.DTypeLike = "float64",
+    dtype: Precision = "float64",
     threads: int | None = None,
     **options: Any,
 ) -> OptimizeResult:

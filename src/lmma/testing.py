@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from lmma.strategies import Strategy, strategy_class
 from lmma.strategies.parts.bounds import WAYS, Boundary
+from lmma.strategies.parts.checks import Seed
 from lmma.strategies.parts.state import state_names
 
 Make = Callable[..., Strategy]
@@ -64,7 +65,7 @@ def _advance(es: Strategy, f: Objective = _ellipsoid, generations: int = GENERAT
 
 
 def _advanced(
-    make: Make, f: Objective = _ellipsoid, generations: int = GENERATIONS, rng: Any = 1
+    make: Make, f: Objective = _ellipsoid, generations: int = GENERATIONS, rng: Seed = 1
 ) -> Strategy:
     return _advance(make(_start(), 0.5, rng=rng), f, generations)
 

@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from lmma.run.restarts import Schedule
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds, Box
-    from lmma.strategies.parts.checks import Seed
+    from lmma.strategies.parts.checks import Precision, Seed
 
 Method = Literal[
     "auto", "cma-es", "ma-es", "lm-ma-es", "csa-es", "lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es",
     "sep-cma-es", "d-lm-ma-es", "d-lr-es", "dd-ma-es",
 ]  # fmt: skip
-Precision = Literal["float64", "float32"]
 Callback = Callable[[npt.NDArray[np.floating]], object] | Callable[["OptimizeResult"], object]
 
 # How a value is written on the command line; lmma.cli.options knows how each is read.
@@ -144,7 +143,7 @@ class RunOptions:
     progress: bool = option(False,
         "show a line of progress on standard error",
         library_only="shown unless --quiet is given")
-    dtype: Precision | npt.DTypeLike = option("float64",
+    dtype: Precision = option("float64",
         "precision of the candidates and of the state",
         "--dtype", choices=("float64", "float32"))
     threads: int | None = option(None,

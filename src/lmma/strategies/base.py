@@ -21,6 +21,7 @@ from lmma.strategies.parts.bounds import DEFAULT as DEFAULT_BOUNDARY
 from lmma.strategies.parts.bounds import Boundary, Bounds, Box
 from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import (
+    Precision,
     Seed,
     checked_dtype,
     checked_injected,
@@ -131,7 +132,7 @@ class Strategy(_Recorded, Hooks):
         bounds: Bounds | None = None,
         boundary: Boundary = DEFAULT_BOUNDARY,
         rng: Seed = None,
-        dtype: npt.DTypeLike = "float64",
+        dtype: Precision = "float64",
         tolx: float = DEFAULT_TOLERANCE,
         tolfun: float = DEFAULT_TOLERANCE,
         threads: int | None = None,

@@ -11,7 +11,7 @@ U        ``axes``            (k, n)    directions of the low-rank part F = D A U
 S        ``variances``       (k,)      what leads [F p_c d_i] in these directions; s = max(0, S - tau)
 p_c      ``path``            (n,)      evolution path of d = L z, renewed quickly
 p_A      ``core_path``       (n,)      evolution path of z for A
-v_i      -                   (lam,)    active weights, see ``active.py``
+v_i      -                   (lam,)    active weights, see ``rank_weights.py``
 q_i      -                   (lam, n)  L^-1 z_i: what is left of z_i where L explains nothing
 kappa_j  -                   (n,)      (1 + C_jj (C^-1)_jj) / 2 with C = A A^T
 =======  ==================  ========  ================================================================

@@ -9,7 +9,7 @@ paper     code               shape     meaning
 y         ``mean``           (n,)      estimate of the optimum (y means values elsewhere)
 sigma     ``sigma``          float     global step size
 t         ``generation``     int       iterations done
-z_i       ``z``              (lam, n)  standard normal vectors, one a row
+z_i       ``z``              (lam, n)  standard normal vectors, one per row
 d_i       ``d``              (lam, n)  mutation directions, d_i = M z_i
 p_sigma   ``step.path``      (n,)      evolution path, in ``stepsize.py``
 f_i       ``values``         (lam,)    objective values
@@ -150,7 +150,8 @@ class ES(Strategy):
     parameters: Parameters
 
     def _initialise(self) -> None:
-        self.parameters = self.define(self.n, self.popsize, **self.options)  # [A1:1]
+        given = {name: self.options[name] for name in self.define.options() if name in self.options}
+        self.parameters = self.define(self.n, self.popsize, **given)  # [A1:1]
         self.step = self._make_step()  # [A1:2]
         self.transform = self._make_transform()  # [A1:2]
         for part in (self.transform, *self.transform.parts().values()):
@@ -163,8 +164,8 @@ class ES(Strategy):
 
     @classmethod
     def known_options(cls) -> tuple[str, ...]:
-        """Return the constants that can be given."""
-        return cls.define.options()
+        """Return the constants that can be given, and what a subclass takes besides."""
+        return (*cls.define.options(), *super().known_options())
 
     def _make_source(self) -> Source:
         return Source(self.key)

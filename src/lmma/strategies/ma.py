@@ -72,7 +72,7 @@ class FullMatrix(Transform):
             self._update_multiplicative(best, p_sigma)
 
     def _update_additive(self, best: Selection, p_sigma: Array) -> None:
-        """Fast MA-ES, eq. 2: [A1:16] multiplied out, O(n^2) a candidate thanks to the known d."""
+        """Fast MA-ES, eq. 2: [A1:16] multiplied out, O(n^2) per candidate thanks to the known d."""
         c_1, c_mu = self.parameters.c_1, self.parameters.c_mu
         d_sigma = self.matrix @ p_sigma
         gains = np.sqrt(c_mu / 2 * best.weights).astype(p_sigma.dtype)[:, None]

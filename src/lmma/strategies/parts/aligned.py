@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 LINE = 64  # bytes of a cache line
 GAP = 17  # lines: an odd number of them, so that the same column of many rows falls into many places
-LONG = 65536  # bytes; shorter rows are no trouble, but gaps cost NumPy half a microsecond a row
+LONG = 65536  # bytes; shorter rows are no trouble, but gaps cost NumPy half a microsecond per row
 
 
 def spaced(rows: int, n: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, final
 
 import numpy as np
@@ -84,12 +84,12 @@ class Box(ABC):
         """Prepare for a generation of so many candidates."""
 
     def _repair(self, x: Array, first: int) -> None:
-        """Move some candidates, one a row, the first of them number ``first``, into the box, in place."""
+        """Move some candidates, one per row, the first of them number ``first``, into the box, in place."""
         self._move(x)
 
     @abstractmethod
     def _move(self, x: Array) -> None:
-        """Move points, one a row, into the box, in place."""
+        """Move points, one per row, into the box, in place."""
 
     def penalised(self, values: Values) -> Values:
         """Return the values the search is told."""
@@ -115,11 +115,11 @@ class Box(ABC):
         width = (self.upper - self.lower)[~self.fixed]
         return float(np.max(width if scale is None else width / scale[~self.fixed], initial=0.0)) / 4
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Values]:
         """Return what a box has learned, as named arrays."""
         return {}
 
-    def set_state(self, state: dict[str, Any]) -> None:  # noqa: B027 (most boxes learn nothing)
+    def set_state(self, state: Mapping[str, Values]) -> None:  # noqa: B027 (most boxes learn nothing)
         """Go on from a state of :meth:`get_state`."""
 
 
@@ -238,11 +238,11 @@ class Project(Box):
             spread = float(np.max(np.abs(values[known]), initial=1.0)) * 1e-12 + 1e-300
         return values + 2 * spread * excess / length
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Values]:
         """Return the recent spreads and lengths."""
         return {"spreads": np.array(self._spreads), "lengths": np.array(self._lengths)}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: Mapping[str, Values]) -> None:
         """Go on from recent spreads and lengths."""
         self._spreads = deque((float(v) for v in state["spreads"]), maxlen=20)
         self._lengths = deque((float(v) for v in state["lengths"]), maxlen=20)
@@ -318,7 +318,7 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
     )
 
 
-def _vector(side: Any, n: int, none: float) -> Values:
+def _vector(side: npt.ArrayLike | None, n: int, none: float) -> Values:
     values = np.asarray(none if side is None else side, dtype=np.float64)
     if values.shape not in ((), (1,), (n,)):
         raise ValueError(f"bounds must be numbers or have the shape of x0, ({n},); got shape {values.shape}")

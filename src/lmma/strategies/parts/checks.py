@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from lmma.strategies.parts.recombination import Array, Indices
 
 # What ``rng`` takes; as text, for numpy.random is imported when somebody draws
 Seed: TypeAlias = "int | np.integer[Any] | np.random.SeedSequence | np.random.Generator | Key | None"
+
+Float = np.float64 | np.float32
+Precision = Literal["float64", "float32"] | type[Float] | np.dtype[Float]  # what ``dtype`` takes
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
@@ -81,10 +84,10 @@ def checked_threads(threads: int | None) -> int:
     return int(threads)
 
 
-def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def checked_dtype(dtype: Precision) -> np.dtype[Any]:
     """Return float64 or float32."""
     try:
-        found = np.dtype(dtype)
+        found: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
         found = np.dtype(object)
     if found not in (np.dtype(np.float64), np.dtype(np.float32)):
@@ -162,7 +165,7 @@ def checked_rows(rows: npt.ArrayLike, popsize: int) -> Indices:
 
 
 def checked_injected(points: npt.ArrayLike, n: int, dtype: npt.DTypeLike) -> Array:
-    """Return a fresh array of points, one a row, or say what is wrong with them."""
+    """Return a fresh array of points, one per row, or say what is wrong with them."""
     rows = np.atleast_2d(np.array(points, dtype=dtype))
     if rows.ndim != 2 or rows.shape[1] != n or not np.all(np.isfinite(rows)):
         raise ValueError(

@@ -14,8 +14,8 @@ BLOCK = 65536  # numbers handled at a time: they stay in the second-level cache
 def add_product(matrix: Array, keep: float, left: Array, right: Array) -> None:
     """Set ``matrix`` to ``keep * matrix + left^T right`` without a temporary of its size.
 
-    ``matrix`` is (n, n), ``left`` and ``right`` are (k, n), one vector a row. NumPy's own BLAS does it, block
-    by block of rows: SciPy brings a second BLAS whose threads would wait for those of the first, spinning.
+    ``matrix`` is (n, n), ``left`` and ``right`` are (k, n), one vector per row. NumPy's own BLAS does it,
+    block by block of rows: SciPy brings a second BLAS whose threads would wait for the first's, spinning.
     """
     height = max(1, BLOCK // len(matrix))
     for start in range(0, len(matrix), height):

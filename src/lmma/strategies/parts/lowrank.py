@@ -3,7 +3,7 @@
 ======  ============  ========  ==================================================
 symbol  code          shape     meaning
 ======  ============  ========  ==================================================
-U       ``axes``      (k, n)    orthonormal directions, one a row
+U       ``axes``      (k, n)    orthonormal directions, one per row
 s       ``stretch``   (k,)      variance along each beyond 1
 L       -             -         I + U (sqrt(1 + s) - 1) U^T, the symmetric root
 ======  ============  ========  ==================================================

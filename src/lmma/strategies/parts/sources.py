@@ -20,7 +20,7 @@ def companion(key: Key) -> Key:
 
 @final
 class Rademacher(Source):
-    """Vectors of signs, +1 or -1 with equal odds: one random bit a coordinate."""
+    """Vectors of signs, +1 or -1 with equal odds: one random bit per coordinate."""
 
     def draw(self, generation: int, first: int, z: Array) -> None:
         """Fill row ``r`` of ``z`` with the signs of candidate ``first + r``."""
