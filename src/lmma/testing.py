@@ -326,7 +326,7 @@ def check_bounds(make: Make) -> None:
 
 
 def check_abilities(make: Make) -> None:
-    """inject, resample and ask_blocks do what the class says it can do, and are refused otherwise."""
+    """What the class says it can do of inject, resample and ask_blocks it does; the rest it refuses."""
     es = make(_start(), 0.5, rng=1)
     point = _start() + 0.1
     if es.can_inject:

@@ -101,6 +101,6 @@ def test_a_driver_killed_and_started_again_comes_to_the_same_end(kind, how, requ
 
 def generations(file):
     try:
-        return read(file)[0]["tally"]["generation"]
+        return read(file)[0]["counters"]["generation"]
     except CheckpointError:
         return 0

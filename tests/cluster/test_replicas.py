@@ -135,7 +135,7 @@ def test_a_replica_that_diverges_is_noticed_and_sent_the_state_again(dask_client
         from lmma.evaluation.cluster import worker_host
 
         for replica in worker_host._hosts.values():
-            replica._bounded.strategy.mean += 1e-13
+            replica._strategy.mean += 1e-13
         return len(worker_host._hosts)
 
     spoilt = []
