@@ -148,7 +148,7 @@ def test_a_replica_that_diverges_is_noticed_and_sent_the_state_again(dask_client
             spoilt.append(0)
 
     there = run(workers=Replicated(dask_client, check=2), callback=callback, maxiter=20)
-    assert sum(spoilt) == 1
+    assert sum(spoilt) >= 1  # that of the run before may not have ended yet
     assert "diverged and was sent the state again" in there.warnings[0]
     assert len(there.warnings) == 1
 
