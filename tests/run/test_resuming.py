@@ -88,3 +88,21 @@ def test_a_slow_disk_takes_a_twentieth_of_the_run_at_most(tmp_path, monkeypatch)
     lmma.minimize(spheres, np.ones(4), 1.0, rng=1, maxiter=100, tolx=0, tolfun=0, vectorized=True,
                   checkpoint=Checkpoint(tmp_path / "run.npz", every=0))  # fmt: skip
     assert len(written) < 20  # two for each checkpoint, and no checkpoint for four seconds after another
+
+
+def test_between_two_checkpoints_there_is_the_time_that_was_asked_for(tmp_path, monkeypatch):
+    now, written = [0.0], []
+    replace = os.replace
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        os, "replace", lambda old, new: (written.append((now[0], str(new))), replace(old, new))
+    )
+
+    def takes_ten_seconds(X):
+        now[0] += 10
+        return spheres(X)
+
+    saved = Checkpoint(tmp_path / "run.npz", every=25)
+    lmma.minimize(takes_ten_seconds, np.ones(4), 1.0, rng=1, maxiter=11, vectorized=True, checkpoint=saved)
+    monkeypatch.undo()
+    assert [at for at, name in written if name.endswith("run.npz")] == [30, 60, 90, 110]  # and at the end
