@@ -63,22 +63,10 @@ def test_a_resumed_run_equals_the_unbroken_one(case, tmp_path):
     assert (whole.nfev, whole.reason, whole.runs) == (parts.nfev, parts.reason, parts.runs)
 
 
-def test_a_share_of_evaluations_and_a_first_step_are_remembered(tmp_path):
-    options = {"sigma0": 0.7, "method": "ma-es", "restarts": "bipop:2", "tolfun": 1e-3, "vectorized": True}
-    whole = lmma.minimize(spheres, np.full(4, 2.0), rng=5, maxiter=400, **options)
-    assert [run.reason for run in whole.runs].count("allowance") == 4
-    for stop in range(20, 401, 20):  # two or three stops in each part of the run
-        parts = lmma.minimize(
-            spheres, np.full(4, 2.0), rng=5, maxiter=stop, checkpoint=tmp_path / "run.npz", **options
-        )
-    assert (parts.nfev, parts.reason, parts.runs) == (whole.nfev, whole.reason, whole.runs)
-    assert np.array_equal(parts.x, whole.x)
-
-
 def test_failures_are_remembered(tmp_path):
     def fun(x):
         if x[0] > 2.0:
-            raise OSError("too large")
+            raise OSError(f"{x[0]} is too large")
         return float(x @ x)
 
     options = {"sigma0": 1.0, "rng": 1, "on_error": "resample"}
@@ -86,7 +74,8 @@ def test_failures_are_remembered(tmp_path):
     for stop in (5, 12):
         parts = lmma.minimize(fun, np.full(3, 2.0), maxiter=stop, checkpoint=tmp_path / "run.npz", **options)
     assert whole.failed == parts.failed != {}
-    assert whole.errors[0].message == parts.errors[0].message
+    first, second = ([(error.kind, error.message) for error in run.errors] for run in (whole, parts))
+    assert first == second != []
     assert (whole.nfev, whole.failures) == (parts.nfev, parts.failures)
     assert np.array_equal(whole.x, parts.x)
 
@@ -137,14 +126,6 @@ def test_another_version_is_refused(label, value, words, tmp_path):
     write(tmp_path / "run.npz", {label: value}, {"a": np.zeros(2)})
     with pytest.raises(CheckpointError, match=words):
         read(tmp_path / "run.npz")
-
-
-def test_lambdas_are_told_apart_by_what_they_do(tmp_path):
-    options = {"sigma0": 1.0, "rng": 1, "maxiter": 3, "checkpoint": tmp_path / "run.npz"}
-    for _ in range(2):
-        assert lmma.minimize(lambda x: float(x @ x), np.ones(4), **options).nit == 3
-    with pytest.raises(CheckpointError, match="fun is"):
-        lmma.minimize(lambda x: float(x @ x) + 1, np.ones(4), **options)
 
 
 def corrupted(data, rng):
@@ -268,35 +249,6 @@ def test_the_previous_checkpoint_is_kept(tmp_path):
     options = {"rng": 1, "maxiter": 9, "vectorized": True}
     result = lmma.minimize(spheres, np.ones(4), 1.0, checkpoint=file, **options)
     assert np.array_equal(result.x, lmma.minimize(spheres, np.ones(4), 1.0, **options).x)
-
-
-def test_checkpoints_are_as_frequent_as_asked_for(tmp_path):
-    there = {}
-    for every in (0, 3600):
-        file = tmp_path / f"{every}.npz"
-        there[every] = []
-        lmma.minimize(
-            spheres, np.ones(4), 1.0, rng=1, maxiter=5, vectorized=True,
-            checkpoint=Checkpoint(file, every=every),
-            callback=lambda x, every=every, file=file: there[every].append(file.exists()),
-        )  # fmt: skip
-        assert file.exists()
-    assert there == {0: [True] * 5, 3600: [False] * 5}
-    with pytest.raises(ValueError, match="every must be"):
-        Checkpoint(tmp_path / "run.npz", every=-1)
-
-
-def test_a_slow_disk_takes_a_twentieth_of_the_run_at_most(tmp_path, monkeypatch):
-    written = []
-
-    def slow(descriptor):
-        written.append(descriptor)
-        time.sleep(0.1)
-
-    monkeypatch.setattr(os, "fsync", slow)
-    lmma.minimize(spheres, np.ones(4), 1.0, rng=1, maxiter=100, tolx=0, tolfun=0, vectorized=True,
-                  checkpoint=Checkpoint(tmp_path / "run.npz", every=0))  # fmt: skip
-    assert len(written) < 20  # two for each checkpoint, and no checkpoint for four seconds after another
 
 
 def test_a_path_that_cannot_be_written_is_refused_before_the_run(tmp_path):

@@ -1,0 +1,108 @@
+"""What a checkpoint remembers besides the strategy, and how often it is written."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma.checkpoint import Checkpoint, CheckpointError
+from lmma.run.checkpoint import read, write
+
+
+def spheres(X):
+    return np.sum(np.square(X), axis=1)
+
+
+def test_a_share_of_evaluations_and_a_first_step_are_remembered(tmp_path):
+    options = {"sigma0": 0.7, "method": "ma-es", "restarts": "bipop:2", "tolfun": 1e-3, "vectorized": True}
+    whole = lmma.minimize(spheres, np.full(4, 2.0), rng=5, maxiter=400, **options)
+    assert [run.reason for run in whole.runs].count("allowance") == 4
+    for stop in range(20, 401, 20):  # two or three stops in each part of the run
+        parts = lmma.minimize(
+            spheres, np.full(4, 2.0), rng=5, maxiter=stop, checkpoint=tmp_path / "run.npz", **options
+        )
+    assert (parts.nfev, parts.reason, parts.runs) == (whole.nfev, whole.reason, whole.runs)
+    assert np.array_equal(parts.x, whole.x)
+
+
+def test_dead_workers_are_remembered(tmp_path):
+    def fun(x):
+        try:
+            os.close(os.open(tmp_path / "dead", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return float(x @ x)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for stop in (2, 4):
+        result = lmma.minimize(
+            fun, np.ones(3), 1.0, rng=1, workers=2, maxiter=stop, checkpoint=tmp_path / "run.npz"
+        )
+        assert (result.nit, result.deaths, result.failures) == (stop, 1, 0)
+
+
+def test_other_kernels_than_the_checkpoints_are_told(tmp_path):
+    file = tmp_path / "run.npz"
+    options = {"rng": 1, "vectorized": True, "checkpoint": file}
+    assert lmma.minimize(spheres, np.ones(4), 1.0, maxiter=2, **options).warnings == []
+    header, arrays = read(file)
+    write(file, header | {"kernels": "other"}, arrays)
+    [warning] = lmma.minimize(spheres, np.ones(4), 1.0, maxiter=4, **options).warnings
+    assert "written with other kernels" in warning
+
+
+def test_lambdas_are_told_apart_by_what_they_do(tmp_path):
+    options = {"sigma0": 1.0, "rng": 1, "maxiter": 3, "checkpoint": tmp_path / "run.npz"}
+    for _ in range(2):
+        assert lmma.minimize(lambda x: float(x @ x), np.ones(4), **options).nit == 3
+    with pytest.raises(CheckpointError, match="fun is"):
+        lmma.minimize(lambda x: float(x @ x) + 1, np.ones(4), **options)
+
+
+def test_checkpoints_are_as_frequent_as_asked_for(tmp_path):
+    there = {}
+    for every in (0, 3600):
+        file = tmp_path / f"{every}.npz"
+        there[every] = []
+        lmma.minimize(
+            spheres, np.ones(4), 1.0, rng=1, maxiter=5, vectorized=True,
+            checkpoint=Checkpoint(file, every=every),
+            callback=lambda x, every=every, file=file: there[every].append(file.exists()),
+        )  # fmt: skip
+        assert file.exists()
+    assert there == {0: [True] * 5, 3600: [False] * 5}
+    with pytest.raises(ValueError, match="every must be"):
+        Checkpoint(tmp_path / "run.npz", every=-1)
+
+
+def test_a_slow_disk_takes_a_twentieth_of_the_run_at_most(tmp_path, monkeypatch):
+    written = []
+
+    def slow(descriptor):
+        written.append(descriptor)
+        time.sleep(0.1)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    lmma.minimize(spheres, np.ones(4), 1.0, rng=1, maxiter=100, tolx=0, tolfun=0, vectorized=True,
+                  checkpoint=Checkpoint(tmp_path / "run.npz", every=0))  # fmt: skip
+    assert len(written) < 20  # two for each checkpoint, and no checkpoint for four seconds after another
+
+
+def test_between_two_checkpoints_there_is_the_time_that_was_asked_for(tmp_path, monkeypatch):
+    now, written = [0.0], []
+    replace = os.replace
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        os, "replace", lambda old, new: (written.append((now[0], str(new))), replace(old, new))
+    )
+
+    def takes_ten_seconds(X):
+        now[0] += 10
+        return spheres(X)
+
+    saved = Checkpoint(tmp_path / "run.npz", every=25)
+    lmma.minimize(takes_ten_seconds, np.ones(4), 1.0, rng=1, maxiter=11, vectorized=True, checkpoint=saved)
+    monkeypatch.undo()
+    assert [at for at, name in written if name.endswith("run.npz")] == [30, 60, 90, 110]  # and at the end
