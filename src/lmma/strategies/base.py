@@ -200,10 +200,10 @@ class Strategy(_Recorded, Hooks):
         self._refuse_to_ask_twice("ask")
         out = checked_out(out, (self.popsize, self.n), self.dtype)
         self._sample(out)
-        self._placed = min(len(self._injected), self.popsize)
-        if self._placed:
-            points = self._injected[: self._placed]
+        if self._injected:
+            points = self._injected[: self.popsize]
             self._place(points if self.box is None else [self.box.outside(x) for x in points], out)
+            self._placed = len(points)
         if self.box is not None:
             self.box.repair(out)
         self._asked = out
@@ -228,15 +228,20 @@ class Strategy(_Recorded, Hooks):
         self.evaluations += self.popsize
         generation = self.generation
         if len(order):
-            self._keep_best(raw, int(order[0] if values is raw else order[np.argmin(raw[order])]))
+            best = int(order[0] if values is raw else order[np.argmin(raw[order])])
+            if raw[best] < self.best_fun:
+                self.best_fun = float(raw[best])
+                np.copyto(self.best_x, self._candidate(best))
             self._recent.append(float(ranked[0]))
-            self.spread_fun = float(ranked[-1]) - float(ranked[0])
+            self.spread_fun = float(ranked[-1]) - self._recent[-1]
             self._update(order, ranked)
             self.spread = self._measure_spread()
             self.sigma = min(self.sigma, self.max_sigma)
         self.generation = generation + 1  # [A1:20]
-        del self._injected[: self._placed]
-        self._asked, self._placed = None, 0
+        self._asked = None
+        if self._placed:
+            del self._injected[: self._placed]
+            self._placed = 0
 
     def stop(self) -> dict[str, float]:
         """Return why to stop, as reason -> value; empty while the search is worth going on."""
@@ -365,12 +370,6 @@ class Strategy(_Recorded, Hooks):
             raise ValueError("there are no candidates: call ask() first")
         candidate: Array = self._asked[row]
         return candidate
-
-    def _keep_best(self, values: Array, row: int) -> None:
-        """Take note of the candidate ``row``, the best of its generation."""
-        if values[row] < self.best_fun:
-            self.best_fun = float(values[row])
-            np.copyto(self.best_x, self._candidate(row))
 
     def _inside(self, x: Array) -> Array:
         """Return a copy of ``x``, moved into the box."""

@@ -53,6 +53,7 @@ from lmma.strategies.parts.parameters import Parameters, RankParameters, constan
 from lmma.strategies.parts.rank_weights import active_weights
 from lmma.strategies.parts.recombination import Array, Selection, cumulate, default_popsize
 
+# What each constant is worth, and how it was chosen: docs/research.md, "Constants".
 SCALE_CAP = 0.2  # populations many times n: D of Rastrigin's function would follow every ripple
 CAUTION = 1.5  # power of kappa; 1 is the Fisher matrix's, but A must undo what D does to a rotated function
 
@@ -73,7 +74,7 @@ def step_damping(n: int, lam: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class DDMAParameters(Parameters):
-    """The constants of dd-MA-ES and d-LR-ES; docs/research.md says how they were chosen."""
+    """The constants of dd-MA-ES and d-LR-ES; docs/research.md, "Constants", says how they were chosen."""
 
     c_sigma: float = constant(lambda p: min(1.1 * p.lam / p.n, quickest(p.n, p.lam)))
     d_sigma: float = constant(lambda p: step_damping(p.n, p.lam))

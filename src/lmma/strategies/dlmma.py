@@ -42,7 +42,7 @@ from lmma.strategies.parts.rank_weights import active_weights
 from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
 
 RECENTRE = 16  # generations between two moves of the geometric mean; sigma D does not change by them
-PATH_SHARE = 0.3  # weight of the path beside the candidates of one generation
+PATH_SHARE = 0.3  # weight of the path beside the candidates; docs/research.md, "Constants"
 
 
 @dataclass(frozen=True, kw_only=True)

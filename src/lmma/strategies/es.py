@@ -191,16 +191,16 @@ class ES(Strategy):
         """Return about how many bytes a run needs, candidates included."""
         return cls.rows(n, popsize) * n * itemsize
 
-    def _batch(self, out: Array, z: Array, first: int = 0) -> Batch:
-        d = out if self.d is None else self.d
-        return Batch(self.source, self.generation, self.mean, self.steps, out, z, d, first)
-
     def _sample(self, out: Array) -> None:
         self._streamed = None
-        self.transform.sample(self._batch(out, self.z))  # [A1:4]
+        d = out if self.d is None else self.d
+        batch = Batch(self.source, self.generation, self.mean, self.steps, out, self.z, d)
+        self.transform.sample(batch)  # [A1:4]
 
     def _update(self, order: Indices, values: Array) -> None:
-        self._balance()
+        factor = self.transform.balance(self.generation)
+        if factor != 1.0:
+            self._take(factor)
         best = self._select(order, values)
         self._note_spread(best)
         self.mean += self.steps * best.d_mean  # [A1:12]
@@ -221,13 +221,11 @@ class ES(Strategy):
         d_mean = self.transform.mean_direction(order, weights, z_mean)
         return Selection(order, values, weights, mu_w, z_mean, d_mean, z, self.d, self.threads)
 
-    def _balance(self) -> None:
+    def _take(self, factor: float) -> None:
         """Let sigma take what the transform gives away; the directions of this generation follow."""
-        factor = self.transform.balance(self.generation)
-        if factor != 1.0:
-            self.sigma *= factor
-            if self.d is not None:
-                self.d /= factor
+        self.sigma *= factor
+        if self.d is not None:
+            self.d /= factor
 
     def _note_spread(self, best: Selection) -> None:
         """Note how far a typical candidate lies from the mean, for ``tolx``: known from their mean step."""
@@ -272,10 +270,10 @@ class ES(Strategy):
         return self._stream(self.transform, rows_of_a_block(rows, self.popsize, self.n))
 
     def _stream(self, transform: StreamingTransform, rows: int) -> Iterator[Array]:
-        buffer = np.empty((rows, self.n), dtype=self.dtype)
+        steps, buffer = self.steps, np.empty((rows, self.n), dtype=self.dtype)
         for first in range(0, self.popsize, rows):
             block = buffer[: self.popsize - first]
-            batch = self._batch(block, self.z[:0], first)
+            batch = Batch(self.source, self.generation, self.mean, steps, block, self.z[:0], block, first)
             transform.sample_block(batch)
             if self.box is not None:
                 self.box.repair_block(block, first, self.popsize)

@@ -104,12 +104,12 @@ class DirectionVectors(StreamingTransform):
 
     def _draw(self, batch: Batch) -> Array:
         """Draw candidates; the first pass over the vectors for it brings them up to date."""
+        source, generation, mean, step, out, z, _, first = batch
         update, self._waiting = self._waiting, None
         try:
             return kernels.lm_sample(
-                batch.source.key, batch.generation, batch.first, self._vectors, self.active, self.gram,
-                self.parameters.c_d, batch.mean, batch.step, batch.z if len(batch.z) else None, batch.out,
-                update=update, threads=self.threads,
+                source.key, generation, first, self._vectors, self.active, self.gram, self.parameters.c_d,
+                mean, step, z if len(z) else None, out, update=update, threads=self.threads,
             )  # fmt: skip
         except MemoryError:  # nothing has been done
             self._waiting = update

@@ -14,7 +14,7 @@ i:lambda    ``Selection.order``  (valid,)  indices of candidates, best first
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,8 +56,7 @@ def normalised_weights(lam: int, mu: int | None, weights: npt.ArrayLike) -> Arra
     return normalised
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """One generation, ranked: all that a transform or a step-size rule may learn from.
 
     Arrays in the order of sampling stay behind ``mean_of`` and ``pick``, which rank first; so weights can
@@ -70,8 +69,8 @@ class Selection:
     mu_w: float
     z_mean: Array  # (n,) weighted mean of the selected z
     d_mean: Array  # (n,) weighted mean of the selected d
-    sampled_z: Array = field(repr=False)  # (lam, n) in the order of sampling: use ``z``
-    sampled_d: Array | None = field(repr=False, default=None)  # likewise: use ``d``
+    sampled_z: Array  # (lam, n) in the order of sampling: use ``z``
+    sampled_d: Array | None = None  # likewise: use ``d``
     threads: int = 0  # for kernels; 0: their default
 
     def mean_of(self, rows: Array, factors: Array | None = None) -> Array:
