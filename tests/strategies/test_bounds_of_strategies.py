@@ -140,3 +140,14 @@ def test_without_bounds_there_is_no_box_and_bad_ones_are_refused():
         lmma.LMMAES(X0, 0.4, bounds=[-5, 5], boundary="soft")
     with pytest.raises(TypeError, match="bounds must be"):
         lmma.LMMAES(X0, 0.4, bounds=3)
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_sigma_grows_no_further_than_a_quarter_of_the_box(method):
+    es = lmma.strategy(method, np.zeros(4), 0.4, bounds=[-1, 3], rng=1)
+    assert es.max_sigma == 1.0
+    es.ask()
+    es.sigma = 7.0
+    es.tell(np.zeros(es.popsize))
+    assert es.sigma <= 1.0
+    assert lmma.strategy(method, np.zeros(4), 2.5, bounds=[-1, 3]).max_sigma == 2.5

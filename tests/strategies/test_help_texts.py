@@ -1,6 +1,7 @@
 """Examples in the docstrings of strategies are run; every public one has them."""
 
 import doctest
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,3 +25,11 @@ def test_every_method_has_references_and_an_example_that_holds(method):
 def test_examples_of_functions_hold(function):
     for test in doctest.DocTestFinder(recurse=False).find(function, globs={"np": np, "lmma": lmma}):
         assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_the_page_on_the_family_has_every_method_and_its_constants():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "family.md").read_text(encoding="utf-8")
+    table, constants = page.partition("## Constants")[::2]
+    for method in lmma.methods():
+        assert f"\n| `{method}` | " in table, method
+        assert f"`{method}`" in constants, method

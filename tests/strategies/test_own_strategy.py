@@ -221,6 +221,18 @@ def test_the_generator_is_a_function_of_key_generation_and_stream(module):
     assert not np.isin(ours.ask(), drawn(ours)).any()
 
 
+def test_the_spread_is_the_step_of_a_typical_candidate(module):
+    es = module.MyES(np.ones(4000), 0.5, rng=1)
+    steps = es.sigma
+    es.tell(np.arange(len(es.ask())))
+    assert es.spread == pytest.approx(steps, rel=0.05)  # 4000 times 27 numbers: a standard error of 0.2%
+    es = module.MyES(np.ones(4), 0.5, rng=1, tolfun=0)
+    while not es.stop() and es.generation < 5000:
+        es.tell(np.sum(es.ask() ** 2, axis=1))
+    assert list(es.stop()) == ["tolx"]
+    assert es.stop()["tolx"] == es.spread < 1e-11
+
+
 def test_injected_points_wait_in_the_state_until_they_are_told():
     es = lmma.LMMAES(np.ones(4), 0.5, rng=1, popsize=6)
     points = np.arange(32.0).reshape(8, 4)
