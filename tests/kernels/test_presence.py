@@ -51,7 +51,7 @@ def test_nothing_is_said_where_numpy_is_asked_for_or_nothing_is_missing(run_pyth
 
 
 def test_asking_for_the_compiled_core_fails_where_it_is_missing_and_names_the_remedy(run_python):
-    done = run_python(HIDE + "import lmma", LMMA_KERNELS="compiled")
+    done = run_python(HIDE + "import lmma.strategies", LMMA_KERNELS="compiled")
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: LMMA_KERNELS=compiled")
