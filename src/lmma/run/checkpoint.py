@@ -161,7 +161,7 @@ def continue_from(run: Run, header: Header, arrays: Arrays) -> None:
         finished=[SingleRun(**single) for single in header["finished"]],
     )
     if header["plan"]["number"] != 0:
-        run.begin(Plan(**header["plan"]))
+        run.begin(Plan(**header["plan"]), run.counters.finished)
     for prefix, part in _parts(run).items():
         state = {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}
         if state or prefix == "strategy.":

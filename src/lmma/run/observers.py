@@ -206,10 +206,12 @@ def calls_back(callback: Callable[..., Any], run: Run) -> Observer:
 
     def observe(progress: Progress) -> None:
         if wants_result:
-            answer = callback(intermediate_result=intermediate_result(run))
+            seen = intermediate_result(run)
+            answer = run.interrupts.cut_short(callback, intermediate_result=seen)
         else:
             best = run.counters.best_x
-            answer = callback(run.strategy.mean.copy() if best is None else best.copy())
+            point = run.strategy.mean.copy() if best is None else best.copy()
+            answer = run.interrupts.cut_short(callback, point)
         if answer is True:
             raise StopIteration
 
