@@ -225,3 +225,10 @@ def test_what_a_run_logs_can_be_drawn(lmma, tmp_path):
     assert f"run.png: {len((tmp_path / 'run.jsonl').read_text().splitlines())} records" in done.stdout
     assert f" {result['nfev']:,} evaluations" in done.stdout
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_restarts_without_memory_are_told_before_the_run(lmma):
+    words = ("minimize", "sphere", "--dim", 100000, "--method", "csa-es", "--restarts", 30)
+    done = lmma(*words, "--max-generations", 1, "--quiet", "--json")
+    assert "lmma: restarts grow to a population of" in done.stderr
+    assert json.loads(done.stdout)["warnings"][0] in done.stderr

@@ -244,3 +244,78 @@ def test_a_handler_of_the_program_itself_is_left_alone_and_threads_set_none():
         signal.signal(signal.SIGINT, before)
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(of_spheres, maxiter=3).result().nit == 3
+
+
+# Memory
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Returns a function that sets how many bytes are free, as far as the library can see."""
+    monkeypatch.setattr("lmma.strategies.base.SMALL", 0)
+    monkeypatch.setattr("lmma.strategies.parts.memory.SMALL", 0)
+
+    def say(size):
+        monkeypatch.setattr("lmma.strategies.parts.memory.available_memory", lambda: size)
+
+    return say
+
+
+@pytest.mark.parametrize("restarts", [4, "bipop:4"])
+def test_a_restart_that_does_not_fit_ends_the_run_with_its_best(restarts, free, tmp_path):
+    options = {"restarts": restarts, "tolx": 0.05, "checkpoint": tmp_path / "run.npz", "maxiter": 10_000}
+    free(lmma.MAES.memory(3, 28))
+    result = of_spheres(**options)
+    assert (result.reason, result.success) == ("memory", False)
+    assert max(single.popsize for single in result.runs) == 28
+    assert result.fun == min(single.best_fun for single in result.runs)
+    assert "a population of 56 does not fit" in result.message
+    assert "Fewer restarts=" in result.message
+    [words] = result.warnings
+    assert "population of 112, for which ma-es needs about" in words
+    assert "2 of 4 growing populations fit" in words
+    assert end_of(of_spheres(**options)) == end_of(result)
+    free(10**9)
+    more = of_spheres(**options)
+    assert (more.reason, more.warnings) == ("tolx", [])
+    assert end_of(more) == end_of(of_spheres(**options | {"checkpoint": None}))
+
+
+def test_restarts_beyond_the_budget_need_no_memory(free):
+    free(lmma.MAES.memory(3, 28))
+    assert of_spheres(restarts=4, maxfevals=50).warnings == []
+    assert of_spheres(restarts=0, maxfevals=50).warnings == []
+    assert "2 of 45 " in of_spheres(restarts=10_000, maxiter=1).warnings[0]
+    assert of_spheres(restarts=4, maxfevals=60).warnings != []
+
+
+def test_memory_that_gives_out_in_mid_run_ends_it_with_the_best():
+    class Hungry(lmma.MAES):
+        def _sample(self, out):
+            if self.generation == 5:
+                raise MemoryError
+            super()._sample(out)
+
+    result = of_spheres(method=Hungry)
+    assert (result.reason, result.nit) == ("memory", 5)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "fits", "advice"),
+    [
+        ("lm-ma-es", {}, ("lm-ma-es", 22, 4), "dtype='float32' would fit"),
+        ("lm-ma-es", {"popsize": 1000}, ("lm-ma-es", 22, 8), "popsize=22 would fit"),
+        ("lm-ma-es", {"popsize": 1000}, ("lm-ma-es", 22, 4), "popsize=22 with dtype='float32' would fit"),
+        ("ma-es", {}, ("lm-ma-es", 22, 8), "method='lm-ma-es' would fit"),
+        ("ma-es", {"popsize": 1000}, ("lm-ma-es", 1000, 8), "method='lm-ma-es' would fit"),
+        ("ma-es", {"popsize": 1000}, ("ma-es", 22, 8), "popsize=22 would fit"),
+        ("ma-es", {"popsize": 1000}, ("lm-ma-es", 22, 8), "method='lm-ma-es' and popsize=22 would fit"),
+        ("lm-ma-es", {"dtype": "float32"}, ("lm-ma-es", 2, 4), "no method fits"),
+    ],
+)
+def test_advice_never_names_what_is_in_use(method, given, fits, advice, free):
+    name, popsize, itemsize = fits
+    n = 500
+    free(lmma.strategies.strategy_class(name).memory(n, popsize, itemsize))
+    with pytest.raises(MemoryError, match=f": {advice}"):
+        lmma.minimize(spheres, np.zeros(n), 1.0, method=method, **given)

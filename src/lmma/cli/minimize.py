@@ -119,6 +119,8 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
         raise UsageError(str(error)) from None
     except (ValueError, TypeError, MemoryError, OSError) as error:
         raise UsageError(respelled(error)) from None
+    for words in search.warnings:  # now, when there is still time to start otherwise
+        print(f"lmma: {words}", file=sys.stderr)
     begin = time.perf_counter()
     try:
         result = search.execute(interrupts=Interrupts(signal.SIGINT, signal.SIGTERM))

@@ -14,7 +14,7 @@ from lmma.run.generation import run_until_stopped
 from lmma.run.interrupts import Interrupts
 from lmma.run.observers import JsonLog, Observer, Progress, ProgressLine, Recorder, calls_back
 from lmma.run.options import RunOptions
-from lmma.run.restarts import Plan, restart_key, restart_point, schedule
+from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
 from lmma.run.stopping import Stop, rules_for
 
@@ -86,6 +86,10 @@ class Run:
         except BaseException:
             self.evaluate.close()
             raise
+        finished = self.counters.finished
+        first = finished[0].popsize if finished else self.plan.popsize
+        if words := memory_warning(self.schedule, self.strategy, first, options.maxfevals):
+            self.warnings.append(words)
 
     def execute(self, *, interrupts: Interrupts | None = None) -> OptimizeResult:
         """Search until a rule, a callback or Ctrl-C ends it; return the result."""

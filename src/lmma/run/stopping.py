@@ -157,8 +157,8 @@ ENDINGS: dict[str, Ending] = {
         Ending(
             "memory",
             16,
-            "Out of memory: a population of {value:.0f} does not fit into what is free; x is the best so far. "
-            "Fewer {restarts[=]} or a leaner {method[=]} need less.",
+            "Out of memory: a population of {value:.0f} does not fit into what is free; x is the best so "
+            "far. Fewer {restarts[=]}, a smaller {popsize} or a leaner {method} need less.",
         ),
     )
 }
