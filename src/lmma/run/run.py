@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported whe
     from scipy.optimize import OptimizeResult
 
     from lmma.run.checkpoint import Checkpoint
+    from lmma.run.checkpoint_lock import Lock
 
 
 class Run:
@@ -80,11 +81,16 @@ class Run:
         self.warnings: list[str] = []
         self.stop: Stop | None = None
         self._observers = tuple(observers)
+        self._lock: Lock | None = None
         try:
-            resumed = self.checkpoint is not None and self.checkpoint.restore(self)
+            resumed = False
+            if self.checkpoint is not None:
+                self.checkpoint.lock.acquire()
+                self._lock = self.checkpoint.lock
+                resumed = self.checkpoint.restore(self)
             self.log = _log(options, self.counters.evaluations if resumed else None)
         except BaseException:
-            self.evaluate.close()
+            self._release()
             raise
         finished = self.counters.finished
         first = finished[0].popsize if finished else self.plan.popsize
@@ -95,7 +101,10 @@ class Run:
         """Search until a rule, a callback or Ctrl-C ends it; return the result."""
         self.interrupts = interrupts or Interrupts()
         with self.interrupts:
-            self.stop = self._execute()
+            try:
+                self.stop = self._execute()
+            finally:
+                self._release()
         from lmma.run.result import final_result
 
         return final_result(self, self.stop)
@@ -112,10 +121,17 @@ class Run:
         finally:
             if self.checkpoint is not None and self.counters.consistent and self.counters.evaluations:
                 self.checkpoint.save(self)
-            self.evaluate.close()
             for watch in (line, self.log):
                 if watch is not None:
                     watch.close()
+
+    def _release(self) -> None:
+        """Let go of workers and of the checkpoint, which others may use from now on."""
+        try:
+            self.evaluate.close()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
 
     def progress(self) -> Progress:
         """Return the run as observers see it."""
