@@ -1,4 +1,4 @@
-"""A checkpoint has one writer: others are refused, and what the dead left behind does not stand in the way."""
+"""A checkpoint has one writer: others are refused, and what the dead left is no hindrance."""
 
 import errno
 import json
@@ -120,7 +120,8 @@ def test_a_process_elsewhere_may_live(monkeypatch, tmp_path):
     owner.write_text(json.dumps({"pid": 2**22 + 1, "host": "elsewhere"}))
     with pytest.raises(CheckpointError, match=r"4194305 on elsewhere.*remove .*\.run\.npz\.owner"):
         run(tmp_path / "run.npz")
-    for text in ("", "[" * 999, "3", '{"pid": "x"}', '{"pid": -1, "host": "%s"}' % socket.gethostname()):
+    ours = json.dumps({"pid": -1, "host": socket.gethostname()})
+    for text in ("", "[" * 999, "3", '{"pid": "x"}', ours):
         owner.write_text(text)
         with pytest.raises(CheckpointError, match=r"remove .*\.run\.npz\.owner"):
             run(tmp_path / "run.npz")
