@@ -1,5 +1,6 @@
 """Nothing is lost: whatever ends a run, what it has found comes back, and going on leads to the same end."""
 
+import contextlib
 import copy
 import os
 import pickle
@@ -390,3 +391,19 @@ if __name__ == "__main__":
 def test_seeds_can_be_spread_over_processes(python, tmp_path):
     (tmp_path / "seeds.py").write_text(SEEDS)
     assert python("seeds.py") == "4\n"
+
+
+# The display
+
+
+@pytest.mark.parametrize("how", ["full", "closed", "none"])
+def test_a_run_goes_on_where_its_progress_cannot_be_shown(how, monkeypatch):
+    with open("/dev/full", "w", buffering=1) as stream:
+        if how == "closed":
+            stream.close()
+        monkeypatch.setattr("sys.stderr", None if how == "none" else stream)
+        result = of_spheres(progress=True)
+        monkeypatch.undo()
+        assert end_of(result) == end_of(of_spheres())
+        with contextlib.suppress(OSError):  # what could not be written is still in its buffer
+            stream.close()

@@ -96,12 +96,17 @@ def run(args: argparse.Namespace) -> int:
     plot, save_x = _output_files(args)
     with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
         summary = _search(args, target)
-    if save_x is not None:
-        arguments.write_vector(save_x, summary.result.x)
-    if plot is not None:
-        _plot(plot, summary)
+    unwritten = False
+    # x first: a picture or a page that fails must not cost it
+    for flag, path, save in (("--save-x", save_x, _save_x), ("--plot", plot, _plot)):
+        if path is not None:
+            try:
+                save(path, summary)
+            except Exception as error:
+                print(f"lmma: {flag} {path} could not be written: {error}", file=sys.stderr)
+                unwritten = True
     print(summary.as_json() if args.json else summary.as_text(plot, save_x))
-    return summary.status
+    return status.UNWRITTEN if unwritten else summary.status
 
 
 def _search(args: argparse.Namespace, target: Target) -> Summary:
@@ -236,6 +241,10 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     if args.save_x is not None:
         save_x = arguments.writable(args.save_x, "--save-x", arguments.VECTOR_FILES)
     return plot, save_x
+
+
+def _save_x(path: Path, summary: Summary) -> None:
+    arguments.write_vector(path, summary.result.x)
 
 
 def _plot(path: Path, summary: Summary) -> None:
