@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lmma.run.options import (
     Callback,
     Method,
+    OnInterrupt,
     RunOptions,
     choose_method,
     default_sigma0,
@@ -56,6 +57,7 @@ def minimize(
     quorum: float = 1.0,
     on_error: OnError = "worst",
     callback: Callback | None = None,
+    on_interrupt: OnInterrupt = "return",
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     history: bool | int = False,
     log: str | os.PathLike[str] | None = None,
@@ -120,6 +122,10 @@ def minimize(
         Called after each generation with the best x so far, or, if its only parameter is named
         ``intermediate_result``, with an ``OptimizeResult``. ``StopIteration`` or a returned True ends
         the run.
+    on_interrupt : {"return", "raise"}
+        What Ctrl-C does, never in the middle of an update and after the checkpoint is written: the run ends
+        with the best so far and the reason "interrupted", or ``KeyboardInterrupt`` is raised. A second one
+        is always raised, at once.
     checkpoint : str, Path or Checkpoint, optional
         File the run is saved in now and then. If it is there already, the run goes on from it, to the same
         end as without the interruption; budgets may have changed.
@@ -187,7 +193,7 @@ def minimize(
         rng=rng if seed is None else seed, maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime,
         ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, inject=inject,
         vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum, on_error=on_error,
-        callback=callback, checkpoint=checkpoint, history=history, log=log, progress=progress, dtype=dtype,
-        threads=threads, constants=options,
+        callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint, history=history, log=log,
+        progress=progress, dtype=dtype, threads=threads, constants=options,
     )  # fmt: skip
     return Run(fun, x0, sigma0, given).execute()

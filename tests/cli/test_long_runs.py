@@ -225,3 +225,32 @@ def test_what_a_run_logs_can_be_drawn(lmma, tmp_path):
     assert f"run.png: {len((tmp_path / 'run.jsonl').read_text().splitlines())} records" in done.stdout
     assert f" {result['nfev']:,} evaluations" in done.stdout
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_restarts_without_memory_are_told_before_the_run(lmma):
+    words = ("minimize", "sphere", "--dim", 100000, "--method", "csa-es", "--restarts", 30)
+    done = lmma(*words, "--max-generations", 1, "--quiet", "--json")
+    assert "lmma: restarts grow to a population of" in done.stderr
+    assert json.loads(done.stdout)["warnings"][0] in done.stderr
+
+
+def test_the_same_command_twice_at_once_is_refused_the_second_time(lmma, started, tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import time\ndef loss(x):\n    time.sleep(0.01)\n    return float(x @ x)\n"
+    )
+    words = ("minimize", "slow:loss", "--x0", "1,1", "--seed", 1, "--checkpoint", "run.npz", "--log", "log",
+             "--quiet", "--tolx", 0, "--tolfun", 0, "--max-generations", 10_000)  # fmt: skip
+    process = started(*words)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "log").exists() or not (tmp_path / "log").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    second = lmma(*words)
+    assert second.returncode == 2
+    assert f"is in use by process {process.pid} on " in second.stderr
+    assert len(second.stderr.splitlines()) == 1
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode == 130
+    assert (tmp_path / "log").read_text()
+    assert lmma(*words, "--max-generations", 1).returncode == 1

@@ -72,6 +72,32 @@ def test_a_line_is_cut_where_the_terminal_ends(monkeypatch):
     assert cut("x" * 50, Terminal()) == "x" * 50
 
 
+class Full(Terminal):
+    calls = 0
+
+    def write(self, text):
+        self.calls += 1
+        raise OSError(28, "No space left on device")
+
+
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stream", [Full(), closed(), None])
+def test_a_stream_that_fails_is_left_alone(stream, monkeypatch):
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    line = StatusLine()
+    for _ in range(3):
+        line.show("one")
+        line.say("two")
+        line.close()
+    assert not line.due()
+    assert stream is None or stream.closed or stream.calls == 1
+
+
 def test_a_bar_shows_a_share():
     assert [bar(share, 4) for share in (-1, 0, 0.5, 1, 2)] == [
         "[....]",

@@ -133,6 +133,30 @@ def test_a_resumed_log_goes_on_and_a_new_run_begins_a_new_one(tmp_path):
     assert {record["generation"] for record in records_of(log)} <= {1, 2}
 
 
+def test_a_resumed_log_is_never_written_anew(tmp_path, monkeypatch):
+    log, file = tmp_path / "log", tmp_path / "run.npz"
+    options = {"checkpoint": file, "log": log, "tolx": 0, "tolfun": 0}
+    run(maxiter=20, **options)
+    begun, inode = log.read_bytes(), log.stat().st_ino
+    log.write_bytes(begun + b'{"evaluations": 1000000}\n{"evaluations": 100')
+    seen = []
+
+    def killed(path, length):
+        seen.append(log.read_bytes())
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "truncate", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(maxiter=30, **options)
+    assert seen == [log.read_bytes()]
+    assert seen[0].startswith(begun)  # killed at its only step: all is there
+    run(maxiter=30, **options)
+    assert log.read_bytes().startswith(begun)
+    assert records_of(log)[-1]["generation"] == 30
+    assert log.stat().st_ino == inode
+
+
 def test_a_history_knows_what_was_not_waited_for(tmp_path):
     def fun(x):
         try:

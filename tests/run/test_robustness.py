@@ -1,3 +1,4 @@
+import copy
 import json
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 import lmma
 from lmma.problems import Problem, rotated
 from lmma.run.observers import Progress, Recorder
+from lmma.strategies import strategy_class
 
 
 def sphere(x):
@@ -117,8 +119,8 @@ def test_an_interrupt_while_candidates_are_drawn_again_leaves_a_run_to_go_on_wit
 
     interrupted.__qualname__ = fails.__qualname__
     whole = lmma.minimize(fails, np.ones(4), **options)
-    with pytest.raises(KeyboardInterrupt):
-        lmma.minimize(interrupted, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
+    broken = lmma.minimize(interrupted, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
+    assert broken.reason == "interrupted"
     parts = lmma.minimize(fails, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
     assert (parts.nfev, parts.nit, parts.failures) == (whole.nfev, whole.nit, whole.failures)
     assert np.array_equal(parts.x, whole.x)
@@ -236,10 +238,24 @@ def test_a_warm_start_goes_on_with_what_was_learned(method):
 
 def test_a_warm_start_leaves_the_earlier_result_alone():
     first = lmma.minimize(spheres, np.ones(4), 1.0, method="lm-ma-es", rng=1, vectorized=True, maxiter=20)
-    before = first.learned.strategy.get_state()
+    before = copy.deepcopy(first.learned).parts()
     lmma.minimize(spheres, first, vectorized=True, rng=2, maxiter=20)
-    after = first.learned.strategy.get_state()
+    after = first.learned.parts()
+    assert before
     assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_a_warm_start_takes_over_the_whole_metric(method):
+    v = np.linspace(-1, 1, 6)
+    scales = 10.0 ** np.arange(6)
+    first = lmma.minimize(
+        lambda X: spheres(X * scales), np.ones(6), 1.0, method=method, rng=1, vectorized=True, maxiter=100
+    )
+    new = strategy_class(method)(np.zeros(6), 1.0, rng=3)
+    assert method == "csa-es" or not np.allclose(new.result.hess_inv @ v, first.hess_inv @ v)
+    assert first.learned.teach(new)
+    assert np.array_equal(new.result.hess_inv @ v, first.hess_inv @ v)
 
 
 @pytest.mark.parametrize("method", lmma.methods())

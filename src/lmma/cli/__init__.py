@@ -7,14 +7,14 @@ when it is called for; its line in the list of commands stands here.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from lmma.cli.status import INTERRUPTED, OK, USAGE, UsageError
+from lmma.cli.status import INTERRUPTED, OK, UNWRITTEN, USAGE, UsageError
+from lmma.cli.streams import unfailing_streams
 
 COMMANDS = {
     "minimize": "minimise a built-in problem, a Python function or an external program",
@@ -73,17 +73,23 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; a user's mistake is one line on standard error."""
     words = _with_negative_numbers(list(sys.argv[1:] if argv is None else argv))
-    try:
-        return _main(words)
-    except UsageError as error:
-        _complain(str(error))
-        return USAGE
-    except KeyboardInterrupt:
-        print("\nlmma: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has seen enough, as in `lmma methods | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at exit
-        return OK
+    with unfailing_streams() as (out, _):
+        try:
+            status = _main(words)
+            out.flush()
+        except UsageError as error:
+            _complain(str(error))
+            return USAGE
+        except KeyboardInterrupt:
+            print("\nlmma: interrupted", file=sys.stderr)
+            return INTERRUPTED
+        except BrokenPipeError:  # whoever read our output has seen enough, as in `lmma methods | head -1`
+            out.abandon()
+            return OK
+        if out.error is None:
+            return status
+        _complain(f"standard output could not be written: {out.error}")
+        return UNWRITTEN
 
 
 def _main(words: list[str]) -> int:
@@ -109,7 +115,6 @@ def _main(words: list[str]) -> int:
         status = import_module(f"lmma.cli.{args.name}").run(args)
     finally:
         presence.tell = presence.warn
-    sys.stdout.flush()
     return int(status)
 
 

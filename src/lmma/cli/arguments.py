@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import warnings
 from argparse import ArgumentTypeError
 from pathlib import Path
@@ -185,8 +186,18 @@ def writable(text: str, option: str, suffixes: tuple[str, ...]) -> Path:
 
 
 def write_vector(path: Path, x: npt.NDArray[np.floating]) -> None:
-    """Write ``x`` in the form the file's name asks for, such that ``--x0`` reads it back exactly."""
-    if path.suffix.lower() == ".npy":
-        np.save(path, x)
-    else:
-        path.write_text("".join(f"{float(value)!r}\n" for value in x), encoding="ascii")
+    """Write ``x`` in the form the file's name asks for, such that ``--x0`` reads it back exactly.
+
+    The file is whole or as it was before.
+    """
+    path = path.resolve()
+    aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        if path.suffix.lower() == ".npy":
+            with open(aside, "wb") as file:
+                np.save(file, x)
+        else:
+            aside.write_text("".join(f"{float(value)!r}\n" for value in x), encoding="ascii")
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lmma.cli.arguments import Vector
-    from lmma.cli.signals import Interrupts
     from lmma.cli.summary import Summary
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.run import Run
@@ -96,41 +96,45 @@ def run(args: argparse.Namespace) -> int:
     plot, save_x = _output_files(args)
     with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
         summary = _search(args, target)
-    if save_x is not None:
-        arguments.write_vector(save_x, summary.result.x)
-    if plot is not None:
-        _plot(plot, summary)
+    unwritten = False
+    # x first: a picture or a page that fails must not cost it
+    for flag, path, save in (("--save-x", save_x, _save_x), ("--plot", plot, _plot)):
+        if path is not None:
+            try:
+                save(path, summary)
+            except Exception as error:
+                print(f"lmma: {flag} {path} could not be written: {error}", file=sys.stderr)
+                unwritten = True
     print(summary.as_json() if args.json else summary.as_text(plot, save_x))
-    return summary.status
+    return status.UNWRITTEN if unwritten else summary.status
 
 
 def _search(args: argparse.Namespace, target: Target) -> Summary:
     """Run the search, interrupted where nothing is lost; return what came out."""
     from lmma.cli.options import respelled
-    from lmma.cli.signals import Interrupts
     from lmma.cli.summary import Summary
     from lmma.run.checkpoint import CheckpointError
+    from lmma.run.interrupts import Interrupts
 
     if ":" in str(getattr(args, "method", "")):
         find_modules_here()
-    interrupts = Interrupts()
     try:
-        search, seed = _prepared(args, target, interrupts)
+        search, seed = _prepared(args, target)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     except (ValueError, TypeError, MemoryError, OSError) as error:
         raise UsageError(respelled(error)) from None
-    search.guard = interrupts.guard
+    for words in search.warnings:  # now, when there is still time to start otherwise
+        print(f"lmma: {words}", file=sys.stderr)
     begin = time.perf_counter()
     try:
-        with interrupts:
-            result = search.execute(catch_interrupt=True)
+        result = search.execute(interrupts=Interrupts(signal.SIGINT, signal.SIGTERM))
     except TypeError as error:  # an objective that returns no number is a mistake, not a failure
         raise UsageError(f"{target.name}: {respelled(error)}") from None
     return Summary(target.name, search, result, seed, time.perf_counter() - begin)
 
 
-def _prepared(args: argparse.Namespace, target: Target, interrupts: Interrupts) -> tuple[Run, int]:
+def _prepared(args: argparse.Namespace, target: Target) -> tuple[Run, int]:
     """Return the run the arguments ask for, and its seed."""
     from lmma.cli.options import given_options
     from lmma.run.checkpoint import Checkpoint
@@ -152,7 +156,7 @@ def _prepared(args: argparse.Namespace, target: Target, interrupts: Interrupts) 
         "rng": seed, "checkpoint": saved, "history": True, "progress": not args.quiet,
         "vectorized": target.vectorized, "workers": _workers(args, target),
     }  # fmt: skip
-    search = Run(target.function, x0, _sigma0(args, target), RunOptions(**given), observers=[interrupts])
+    search = Run(target.function, x0, _sigma0(args, target), RunOptions(**given))
     return search, seed
 
 
@@ -237,6 +241,10 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     if args.save_x is not None:
         save_x = arguments.writable(args.save_x, "--save-x", arguments.VECTOR_FILES)
     return plot, save_x
+
+
+def _save_x(path: Path, summary: Summary) -> None:
+    arguments.write_vector(path, summary.result.x)
 
 
 def _plot(path: Path, summary: Summary) -> None:

@@ -29,19 +29,20 @@ class StatusLine:
     Notes
     -----
     The caller asks :meth:`due` before making up the text, which may cost something. A line is cut where the
-    terminal ends, as a wrapped line could not be renewed in place.
+    terminal ends, as a wrapped line could not be renewed in place. A stream that fails, on a full disk or
+    because it is closed, is left alone from then on: work never dies of its display.
     """
 
     def __init__(self, stream: TextIO | None = None, every: float = 5.0) -> None:
-        self.stream = sys.stderr if stream is None else stream
-        self.live = self.stream.isatty()
+        self.stream: TextIO | None = sys.stderr if stream is None else stream  # Python may have none
+        self.live = _is_terminal(self.stream)
         self.every = RENEWED if self.live else every
         self._next = 0.0
         self._open = False  # whether the terminal shows a line that is to be renewed
 
     def due(self) -> bool:
         """Return whether it is time to :meth:`show` again."""
-        return time.monotonic() >= self._next
+        return self.stream is not None and time.monotonic() >= self._next
 
     def wait(self) -> None:
         """Be due only after a full interval."""
@@ -65,20 +66,32 @@ class StatusLine:
             self._open = False
 
     def _write(self, text: str) -> None:
-        self.stream.write(text)
-        self.stream.flush()
+        if self.stream is None:
+            return
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except (OSError, ValueError):  # ValueError: it is closed
+            self.stream = None
 
 
-def cut(text: str, stream: TextIO) -> str:
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except (OSError, ValueError):
+        return False
+
+
+def cut(text: str, stream: TextIO | None) -> str:
     """Return ``text`` no wider than the terminal behind ``stream``; whole where the width is unknown."""
     width = _width(stream) - 1  # a full line already wraps on some terminals
     return text if width < 4 or len(text) <= width else f"{text[: width - 3]}..."
 
 
-def _width(stream: TextIO) -> int:
+def _width(stream: TextIO | None) -> int:
     """Return the columns of a terminal: what it says itself, else what COLUMNS says, else 0."""
     try:
-        columns = os.get_terminal_size(stream.fileno()).columns
+        columns = 0 if stream is None else os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # a stream that merely says it is a terminal
         columns = 0
     said = os.environ.get("COLUMNS", "")

@@ -22,6 +22,7 @@ import numpy as np
 from lmma import kernels
 from lmma.evaluation import Failure
 from lmma.run.checkpoint_file import Arrays, CheckpointError, Header, header_of, previous, read, write
+from lmma.run.checkpoint_lock import Lock
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.restarts import Plan
 
@@ -38,7 +39,8 @@ class Checkpoint:
     Parameters
     ----------
     path : str or Path
-        The file. The one before is kept beside it, with ``.prev`` added to its name.
+        The file. The one before is kept beside it, with ``.prev`` added to its name. One run at a time may
+        use it: another one is refused, also on another machine.
     every : float
         Least number of seconds between two checkpoints. Writing never takes more than about a twentieth
         of the run, however large the state is.
@@ -54,12 +56,18 @@ class Checkpoint:
         self.file = Path(self.path)
         if not self.every >= 0:
             raise ValueError(f"every must be a number of seconds, 0 or more; got {self.every!r}")
+        if self.file.is_symlink():
+            raise ValueError(
+                f"checkpoint={str(self.file)!r} is a symbolic link, which a new file would replace: "
+                f"name the file itself, {os.path.realpath(self.file)}"
+            )
         folder = self.file.absolute().parent
         if self.file.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
             raise ValueError(
                 f"checkpoint={str(self.file)!r} cannot be written: it must be a file in an existing folder "
                 "that you may write to"
             )
+        self.lock = Lock(self.file)
         self.warnings: list[str] = []
         self._due = time.monotonic() + self.every
 
@@ -161,7 +169,7 @@ def continue_from(run: Run, header: Header, arrays: Arrays) -> None:
         finished=[SingleRun(**single) for single in header["finished"]],
     )
     if header["plan"]["number"] != 0:
-        run.begin(Plan(**header["plan"]))
+        run.begin(Plan(**header["plan"]), run.counters.finished)
     for prefix, part in _parts(run).items():
         state = {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}
         if state or prefix == "strategy.":

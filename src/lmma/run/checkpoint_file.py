@@ -25,6 +25,8 @@ VERSION = 2  # of the format; raised whenever an older reader would misread it
 NUMERICS = 1  # raised whenever the same seed gives other numbers than before, for any method
 DIGEST = 64  # bytes: SHA-256 in hexadecimal
 HEADER = "header"
+NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+NO_TRANSLATION: int = getattr(os, "O_BINARY", 0)  # of ends of lines, which Windows would do
 
 Header = dict[str, Any]  # what JSON can say
 Arrays = dict[str, npt.NDArray[Any]]
@@ -42,11 +44,12 @@ def previous(path: str | os.PathLike[str]) -> Path:
 def write(path: Path, header: Header, arrays: Arrays) -> None:
     """Put a checkpoint at ``path`` such that at every moment a whole one is there.
 
-    It is written under another name, forced to the disk and then renamed; what was at ``path`` is kept.
+    It is written under another name, forced to the disk and then renamed; what was at ``path`` is kept. The
+    names are this process's own, and no symbolic link is followed.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "w+b") as file:
+        with os.fdopen(_new(temporary), "w+b") as file:
             _encode(file, header, arrays)
             file.flush()
             os.fsync(file.fileno())
@@ -57,6 +60,12 @@ def write(path: Path, header: Header, arrays: Arrays) -> None:
             temporary.unlink()
         raise
     _sync_folder(path.absolute().parent)
+
+
+def _new(path: Path) -> int:
+    """Open a file that was not there; a link that somebody has put in its place is removed, not followed."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_FOLLOW | NO_TRANSLATION, 0o666)
 
 
 def pack(header: Header, arrays: Arrays) -> bytes:
@@ -183,13 +192,13 @@ def _keep_previous(path: Path) -> None:
     """Give the checkpoint at ``path`` a second name, so that the new one can take its first."""
     if not path.exists():
         return
-    beside = path.with_name(f".{path.name}.prev.tmp")
-    with contextlib.suppress(FileNotFoundError):
-        beside.unlink()
+    beside = path.with_name(f".{path.name}.prev.{os.getpid()}.tmp")
+    beside.unlink(missing_ok=True)
     try:
         os.link(path, beside)
     except OSError:  # a file system without hard links
-        shutil.copyfile(path, beside)
+        with open(path, "rb") as there, os.fdopen(_new(beside), "wb") as copy:
+            shutil.copyfileobj(there, copy)
     os.replace(beside, previous(path))
 
 

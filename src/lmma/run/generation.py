@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 ATTEMPTS = 10  # how often a failed candidate is drawn anew under on_error="resample"
 
 
-def run_until_stopped(run: Run, observers: Sequence[Observer], *, catch_interrupt: bool = False) -> Stop:
+def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
     """Let the present strategy of ``run`` search until a rule says why to stop; return that reason.
 
-    An observer that raises ``StopIteration`` ends the search. With ``catch_interrupt`` so does Ctrl-C;
-    otherwise it is raised, and the run holds the best so far.
+    An observer that raises ``StopIteration`` ends the search. Ctrl-C is raised, never in the middle of an
+    update; the run then holds the best so far.
     """
     counters = run.counters
     now = Situation(run.strategy, counters)
     start = time.perf_counter() - counters.seconds
     try:
         while True:  # [A1:3]
+            run.interrupts.check()
             now.seconds = counters.seconds = time.perf_counter() - start
             for rule in run.rules:
                 stop = rule.check(now)
@@ -45,10 +46,10 @@ def run_until_stopped(run: Run, observers: Sequence[Observer], *, catch_interrup
     except np.linalg.LinAlgError:  # a matrix that cannot be decomposed any more
         counters.consistent = True
         return Stop("numerical", None, run.strategy.sigma)
-    except KeyboardInterrupt:
-        if not catch_interrupt:
+    except MemoryError:
+        if counters.evaluations == 0:
             raise
-        return Stop("interrupted")
+        return Stop("memory", "restarts", run.strategy.popsize)
 
 
 def one_generation(run: Run) -> None:
@@ -59,7 +60,7 @@ def one_generation(run: Run) -> None:
     out = None if again else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
     evaluate.attend(strategy)
     candidates = strategy.ask(out)
-    values = run.guard(evaluate, candidates)
+    values = run.interrupts.cut_short(evaluate, candidates)
     late = evaluate.late
     counters.consistent = False
     counters.take(candidates, values, late)
@@ -90,6 +91,6 @@ def _with_failed_drawn_anew(run: Run, candidates: Array, values: Values) -> Valu
         run.evaluate.redrawn(failed, attempt)
         fresh = candidates[failed]
         values = values.copy()
-        values[failed] = run.guard(run.evaluate, fresh)
+        values[failed] = run.interrupts.cut_short(run.evaluate, fresh)
         counters.take(fresh, values[failed], run.evaluate.late)
     return values

@@ -106,10 +106,10 @@ class JsonLog:
         self._next = 0.0
         self._last: Progress | None = None
         self._written: Progress | None = None
-        kept = [] if after is None else _records_up_to(self.path, after)
-        self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115 (closed by close)
-        self._file.writelines(kept)
-        self._file.flush()
+        if after is not None:
+            _cut_after(self.path, after)
+        mode = "w" if after is None else "a"
+        self._file = open(self.path, mode, encoding="utf-8")  # noqa: SIM115 (closed by close)
         self.warning = ""
 
     def __call__(self, progress: Progress) -> None:
@@ -139,20 +139,26 @@ class JsonLog:
         self._written = progress
 
 
-def _records_up_to(path: str, evaluations: int) -> list[str]:
-    """Return the lines of a log up to a number of evaluations; a last line that was cut short is dropped."""
+def _cut_after(path: str, evaluations: int) -> None:
+    """Cut a log off after a number of evaluations, and before a last line that was cut short.
+
+    Nothing is written for it: whenever the process is killed, the records are there.
+    """
     import json
 
-    lines = []
-    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+    if not os.path.isfile(path):
+        return
+    end = 0
+    with open(path, "rb") as file:
         for line in file:
             try:
-                if not json.loads(line)["evaluations"] <= evaluations:
+                if not (line.endswith(b"\n") and json.loads(line)["evaluations"] <= evaluations):
                     break
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 break
-            lines.append(line)
-    return lines
+            end += len(line)
+    if end < os.path.getsize(path):
+        os.truncate(path, end)
 
 
 class ProgressLine:
@@ -206,10 +212,12 @@ def calls_back(callback: Callable[..., Any], run: Run) -> Observer:
 
     def observe(progress: Progress) -> None:
         if wants_result:
-            answer = callback(intermediate_result=intermediate_result(run))
+            seen = intermediate_result(run)
+            answer = run.interrupts.cut_short(callback, intermediate_result=seen)
         else:
             best = run.counters.best_x
-            answer = callback(run.strategy.mean.copy() if best is None else best.copy())
+            point = run.strategy.mean.copy() if best is None else best.copy()
+            answer = run.interrupts.cut_short(callback, point)
         if answer is True:
             raise StopIteration
 

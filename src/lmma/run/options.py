@@ -33,6 +33,8 @@ Method = Literal[
 ]  # fmt: skip
 Callback = Callable[[npt.NDArray[np.floating]], object] | Callable[["OptimizeResult"], object]
 
+OnInterrupt = Literal["return", "raise"]
+
 # How a value is written on the command line; lmma.cli.options knows how each is read.
 Kind = Literal["word", "number", "positive", "not negative", "count", "switch", "bounds", "file", "rows",
                "restarts", "workers", "seed", "constant"]  # fmt: skip
@@ -131,6 +133,9 @@ class RunOptions:
     callback: Callback | None = option(None,
         "called after each generation; StopIteration or a returned True ends the run",
         library_only="a function of Python; --log is a program's record of a run")
+    on_interrupt: OnInterrupt = option("return",
+        "Ctrl-C ends the run with the best so far, or also raises KeyboardInterrupt (raise)",
+        library_only="the best so far is printed, the exit status is 130")
     checkpoint: str | os.PathLike[str] | Checkpoint | None = option(None,
         "save the run in this .npz file now and then, and go on from it if it is there",
         "--checkpoint", "file", metavar="FILE", group="how to evaluate")
@@ -162,6 +167,8 @@ class RunOptions:
                 raise ValueError(f"{name} must be positive, or None for no limit; got {limit!r}")
         if self.ftarget is not None and self.ftarget != self.ftarget:
             raise ValueError("ftarget must be a number, or None for no target; got NaN")
+        if self.on_interrupt not in ("return", "raise"):
+            raise ValueError(f"on_interrupt must be 'return' or 'raise', got {self.on_interrupt!r}")
         if not isinstance(self.args, tuple):
             object.__setattr__(self, "args", (self.args,))
 

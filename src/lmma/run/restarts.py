@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 from lmma.kernels import Key
 from lmma.run.counters import SingleRun
+from lmma.strategies import Strategy
+from lmma.strategies.parts import memory
 
 Array = npt.NDArray[np.floating]
 
@@ -57,6 +59,16 @@ class Schedule(ABC):
     @abstractmethod
     def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
         """Return how to go on after ``runs``, or None if there is to be no further restart."""
+
+    def populations(self, first: int, limit: float) -> list[int]:
+        """Return the growing populations after the ``first``, as far as they stay below a limit."""
+        sizes: list[int] = []
+        while len(sizes) < self.restarts and self.factor > 1:
+            size = round(first * self.factor ** (len(sizes) + 1))
+            if size > limit:
+                break
+            sizes.append(size)
+        return sizes
 
 
 @final
@@ -123,6 +135,25 @@ def schedule(restarts: Any) -> Schedule:
     raise ValueError(
         "restarts must be a number of restarts (0 for none), 'ipop', 'bipop', or one of these with a number "
         f"such as 'bipop:5'; got {restarts!r}"
+    )
+
+
+def memory_warning(schedule: Schedule, strategy: Strategy, first: int, maxfevals: int | None) -> str:
+    """Return what is to be said of restarts for which there is no memory at present; empty if all fit."""
+    largest = 2**50 // strategy.n  # candidates that no machine holds
+    sizes = schedule.populations(first, largest if maxfevals is None else min(largest, maxfevals))
+    itemsize = strategy.dtype.itemsize
+    needed = [strategy.memory(strategy.n, size, itemsize) for size in sizes]
+    if not needed or needed[-1] < memory.SMALL:
+        return ""
+    there = memory.available_memory()
+    if there is None or needed[-1] <= there:
+        return ""
+    fit = sum(size <= there for size in needed)
+    return (
+        f"restarts grow to a population of {sizes[-1]:,}, for which {strategy.name} needs about "
+        f"{memory.readable(needed[-1])} of memory; {memory.readable(there)} are free. If it comes to that "
+        f"the run ends with the best so far: {fit} of {len(sizes)} growing populations fit"
     )
 
 

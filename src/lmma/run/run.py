@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.evaluation import Evaluator, evaluator
-from lmma.evaluation.base import Array, Values
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.generation import run_until_stopped
+from lmma.run.interrupts import Interrupts
 from lmma.run.observers import JsonLog, Observer, Progress, ProgressLine, Recorder, calls_back
 from lmma.run.options import RunOptions
-from lmma.run.restarts import Plan, restart_key, restart_point, schedule
+from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
 from lmma.run.stopping import Stop, rules_for
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported whe
     from scipy.optimize import OptimizeResult
 
     from lmma.run.checkpoint import Checkpoint
-
-Guard = Callable[[Evaluator, Array], Values]
+    from lmma.run.checkpoint_lock import Lock
 
 
 class Run:
@@ -44,9 +43,8 @@ class Run:
     ----------
     strategy : Strategy
         The one that searches at present.
-    guard : callable
-        Called as ``guard(evaluate, candidates)`` in place of ``evaluate(candidates)``, for who must know when
-        that happens.
+    interrupts : Interrupts
+        What evaluates candidates such that Ctrl-C cuts it short.
     stop : Stop or None
         Why the run ended.
     """
@@ -78,33 +76,62 @@ class Run:
             fun, options.args, options.on_error, workers=options.workers, vectorized=options.vectorized,
             timeout=options.timeout, quorum=options.quorum,
         )  # fmt: skip
-        self.guard: Guard = _unguarded
+        self.interrupts = Interrupts()
         self.recorder = _recorder(options.history)
         self.warnings: list[str] = []
         self.stop: Stop | None = None
         self._observers = tuple(observers)
+        self._lock: Lock | None = None
         try:
-            resumed = self.checkpoint is not None and self.checkpoint.restore(self)
+            resumed = False
+            if self.checkpoint is not None:
+                self.checkpoint.lock.acquire()
+                self._lock = self.checkpoint.lock
+                resumed = self.checkpoint.restore(self)
             self.log = _log(options, self.counters.evaluations if resumed else None)
         except BaseException:
-            self.evaluate.close()
+            self._release()
             raise
+        finished = self.counters.finished
+        first = finished[0].popsize if finished else self.plan.popsize
+        if words := memory_warning(self.schedule, self.strategy, first, options.maxfevals):
+            self.warnings.append(words)
 
-    def execute(self, *, catch_interrupt: bool = False) -> OptimizeResult:
+    def execute(self, *, interrupts: Interrupts | None = None) -> OptimizeResult:
         """Search until a rule, a callback or Ctrl-C ends it; return the result."""
-        line = ProgressLine(self.options.maxfevals) if self.options.progress else None
-        try:
-            self.stop = self._search(self._watching(line), catch_interrupt=catch_interrupt)
-        finally:
-            if self.checkpoint is not None and self.counters.consistent and self.counters.evaluations:
-                self.checkpoint.save(self)
-            self.evaluate.close()
-            for watch in (line, self.log):
-                if watch is not None:
-                    watch.close()
+        self.interrupts = interrupts or Interrupts()
+        with self.interrupts:
+            try:
+                self.stop = self._execute()
+            finally:
+                self._release()
         from lmma.run.result import final_result
 
         return final_result(self, self.stop)
+
+    def _execute(self) -> Stop:
+        """Search, and leave checkpoint, workers and files in order, whatever ends it."""
+        line = ProgressLine(self.options.maxfevals) if self.options.progress else None
+        try:
+            return self._search(self._watching(line))
+        except KeyboardInterrupt:
+            if self.options.on_interrupt == "raise" or self.interrupts.count > 1:
+                raise
+            return Stop("interrupted")
+        finally:
+            if self.checkpoint is not None and self.counters.consistent and self.counters.evaluations:
+                self.checkpoint.save(self)
+            for watch in (line, self.log):
+                if watch is not None:
+                    watch.close()
+
+    def _release(self) -> None:
+        """Let go of workers and of the checkpoint, which others may use from now on."""
+        try:
+            self.evaluate.close()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
 
     def progress(self) -> Progress:
         """Return the run as observers see it."""
@@ -128,30 +155,36 @@ class Run:
         used = self.counters.evaluations - sum(run.evaluations for run in finished)
         return [*finished, SingleRun(strategy.popsize, used, strategy.best_fun, reason, self.plan.small)]
 
-    def begin(self, plan: Plan) -> None:
-        """Start anew as ``plan`` says."""
-        number, start = plan.number, self.setup
+    def begin(self, plan: Plan, finished: list[SingleRun]) -> None:
+        """Start anew as ``plan`` says, after the runs that have ``finished``."""
+        number, start, counters = plan.number, self.setup, self.counters
+        sigma0 = start.restart_sigma0
         strategy = start.make(
-            restart_point(start.x0, start.sigma0, self.key, number, start.box),
-            np.asarray(start.sigma0) * plan.sigma_factor,
+            restart_point(start.x0, sigma0, self.key, number, start.box),
+            np.asarray(sigma0) * plan.sigma_factor,
             plan.popsize,
             restart_key(self.key, number),
         )
         rules = rules_for(self.options, strategy, plan.allowance)
-        self.strategy, self.rules, self.plan = strategy, rules, plan
+        # Everything is there: what comes between now could only be saved as half of either run
+        counters.consistent = False
+        self.strategy, self.rules, self.plan, counters.finished = strategy, rules, plan, finished
+        counters.consistent = True
 
-    def _search(self, observers: tuple[Observer, ...], *, catch_interrupt: bool) -> Stop:
+    def _search(self, observers: tuple[Observer, ...]) -> Stop:
         """Go through all restarts; return why the last run ended."""
         while True:
-            stop = run_until_stopped(self, observers, catch_interrupt=catch_interrupt)
+            stop = run_until_stopped(self, observers)
             if not stop.ending.restarts:
                 return stop
             done = self.single_runs(stop.reason)
             plan = self.schedule.next(done, self.key)
             if plan is None:
                 return stop
-            self.begin(plan)
-            self.counters.finished = done
+            try:
+                self.begin(plan, done)
+            except MemoryError:
+                return Stop("memory", "restarts", plan.popsize)
 
     def _watching(self, line: ProgressLine | None) -> tuple[Observer, ...]:
         """Return all that is shown the progress, the callback last: it may end the run."""
@@ -163,10 +196,6 @@ class Run:
         if self.options.callback is not None:
             watching.append(calls_back(self.options.callback, self))
         return tuple(watching)
-
-
-def _unguarded(evaluate: Evaluator, candidates: Array) -> Values:
-    return evaluate(candidates)
 
 
 def _checkpoint(given: Any) -> Checkpoint | None:

@@ -29,6 +29,7 @@ class Setup:
     cls: type[Strategy]
     x0: Array
     sigma0: float | Array
+    restart_sigma0: float | Array  # not the small step that an earlier run ended with
     box: Box | None  # for starts and step sizes; strategies have their own
     options: RunOptions
     learned: Learned | None  # what an earlier run knows
@@ -83,9 +84,9 @@ def setup(
     if options.on_error == "resample" and not cls.can_resample:
         raise ValueError(f"{cls.name} cannot draw single candidates anew: use on_error='worst'")
     box = make_box(options.bounds, start, boundary=options.boundary, dtype=options.dtype)
-    if sigma0 is None:
-        sigma0 = warm.sigma0 or default_sigma0(start, box)
-    return Setup(cls, start, sigma0, box, options, warm.learned)  # type: ignore[arg-type]
+    usual = default_sigma0(start, box) if sigma0 is None else sigma0
+    first = usual if sigma0 is not None or warm.sigma0 is None else warm.sigma0
+    return Setup(cls, start, first, usual, box, options, warm.learned)  # type: ignore[arg-type]
 
 
 def suggest_for_misspelt(cls: type[Strategy], constants: Mapping[str, Any]) -> None:

@@ -154,6 +154,12 @@ ENDINGS: dict[str, Ending] = {
     for ending in (  # those that no rule finds
         Ending("callback", 6, "The callback asked to stop."),
         Ending("interrupted", 7, "Interrupted from the keyboard; x is the best so far."),
+        Ending(
+            "memory",
+            16,
+            "Out of memory: a population of {value:.0f} does not fit into what is free; x is the best so "
+            "far. Fewer {restarts[=]}, a smaller {popsize} or a leaner {method} need less.",
+        ),
     )
 }
 

@@ -9,36 +9,52 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies import Strategy
+from lmma.strategies.parts.state import State, collect
 
 Array = npt.NDArray[np.floating]
-LEARNED = ("transform.", "step.")  # parts of a strategy's state that are knowledge rather than progress
 
 
 class Learned:
     """What a strategy has learned, for ``minimize(fun, result)``; part of every result.
 
-    It refers to the strategy rather than copying it: at n = 10^6 its vectors take hundreds of megabytes.
+    It refers to the strategy rather than copying it: at n = 10^6 its vectors take hundreds of megabytes. A
+    pickle has what was learned alone, without candidates.
     """
 
     def __init__(self, strategy: Strategy) -> None:
-        self.strategy = strategy
+        self.kind = type(strategy)
+        self.size = (strategy.n, strategy.dtype)
+        self.generation = strategy.generation
+        self.scale = strategy.scale
+        self._strategy: Strategy | None = strategy
+        self._parts: State = {}  # in place of the strategy
 
     def __repr__(self) -> str:
-        return f"<what {self.strategy.name} learned in {self.strategy.generation} generations>"
+        return f"<what {self.kind.name} learned in {self.generation} generations>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_strategy": None, "_parts": self.parts()}
+
+    def parts(self) -> State:
+        """Return what was learned, as named arrays and numbers; not copies."""
+        return self._parts if self._strategy is None else _learned_by(self._strategy)
 
     def teach(self, new: Strategy) -> bool:
         """Hand knowledge over to ``new`` if it is of the same kind and size; return whether that was so."""
-        old = self.strategy
-        if type(old) is not type(new) or (old.n, old.dtype) != (new.n, new.dtype):
+        if self.kind is not type(new) or self.size != (new.n, new.dtype):
             return False
-        theirs, state = old.get_state(), new.get_state()
-        known = {name for name in state if name.startswith(LEARNED)}
-        if any(np.shape(theirs[name]) != np.shape(state[name]) for name in known):
+        theirs, known = self.parts(), _learned_by(new)
+        if any(np.shape(theirs[name]) != np.shape(known[name]) for name in known):
             return False  # another number of direction vectors, for instance
-        new.set_state(state | {name: theirs[name] for name in known})
-        if old.scale is not None:  # the learned transform acts before a step size for each coordinate does
-            new.scale = old.scale.copy()
+        new.set_state(new.get_state() | {name: theirs[name] for name in known})
+        if self.scale is not None:  # the learned transform acts before a step size for each coordinate does
+            new.scale = self.scale.copy()
         return True
+
+
+def _learned_by(strategy: Strategy) -> State:
+    """Return the state of a strategy's parts, which is knowledge; its own is progress."""
+    return collect(strategy._parts(), copy=False)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import inspect
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -35,7 +34,7 @@ from lmma.strategies.parts.checks import (
     key_from,
     refuse_unknown_options,
 )
-from lmma.strategies.parts.memory import refuse_what_does_not_fit
+from lmma.strategies.parts.memory import SMALL, refuse_what_does_not_fit
 from lmma.strategies.parts.recombination import Array, default_popsize
 from lmma.strategies.parts.state import State, collect, labels, restore
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TOLERANCE = 1e-11
 DIVERGED = 1e20  # steps grown by this factor have no optimum to find
-LARGE = 2**28  # bytes from which a new strategy first asks whether it fits
 
 
 class _Recorded:
@@ -381,14 +379,31 @@ class Strategy(_Recorded, Hooks):
 
     def _refuse_what_does_not_fit(self) -> None:
         needed = self.memory(self.n, self.popsize, self.dtype.itemsize)
-        if needed < LARGE:
+        if needed < SMALL:
             return
+        refuse_what_does_not_fit(
+            f"{self.name} with n={self.n}, popsize={self.popsize}", needed, self._leaner()
+        )
+
+    def _leaner(self) -> dict[str, int]:
+        """Return what needs less memory than this strategy, as arguments to give, and how much each needs."""
         from lmma.strategies.registry import strategy_class
 
-        lean = partial(strategy_class("lm-ma-es").memory, self.n, default_popsize(self.n))
-        single = "method='lm-ma-es' with dtype='float32'"
-        leaner = {"method='lm-ma-es'": lean(self.dtype.itemsize), single: lean(4)}
-        refuse_what_does_not_fit(f"{self.name} with n={self.n}, popsize={self.popsize}", needed, leaner)
+        lean, usual = strategy_class("lm-ma-es"), default_popsize(self.n)
+        methods = {"": type(self).memory} if self.name == lean.name else {"method='lm-ma-es'": lean.memory}
+        if self.popsize > usual:
+            methods = {"": type(self).memory} | methods
+        sizes = {"": self.popsize} | ({f"popsize={usual}": usual} if self.popsize > usual else {})
+        single = {"": self.dtype.itemsize} | ({"dtype='float32'": 4} if self.dtype.itemsize > 4 else {})
+        return {
+            " with ".join(filter(None, (" and ".join(filter(None, (method, size))), precision))): (
+                memory(self.n, popsize, itemsize)
+            )
+            for precision, itemsize in single.items()
+            for size, popsize in sizes.items()
+            for method, memory in methods.items()
+            if method or size or precision
+        }
 
 
 # Arguments of every strategy, after x0 and sigma0 and before its options

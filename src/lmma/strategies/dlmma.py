@@ -26,9 +26,10 @@ holds D back: without it cigar and Rosenbrock stall.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +79,16 @@ class ScaledDirections(Transform):
         c_d = parameters.c_d
         self.shortest = (1 - c_d) / (1 - c_d + c_d * n)  # the factors of kappa are these ...
         self.stretch = c_d / (1 - c_d + c_d * n)  # ... and these times |m_j|^2
+
+    def at_rest(self) -> ScaledDirections:
+        """Return a copy without what was drawn last."""
+        resting = copy.copy(self)
+        resting.inner = self.inner.at_rest()
+        return resting
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lengths2 = np.einsum("ii->i", self.inner.gram)  # of the copy, not a copy of the view
 
     @property
     def age(self) -> int:

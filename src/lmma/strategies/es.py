@@ -18,6 +18,7 @@ f_i       ``values``         (lam,)    objective values
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -118,6 +119,10 @@ class Transform(ABC):
     @abstractmethod
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Learn from one ranked generation and the evolution path after its update."""
+
+    def at_rest(self) -> Transform:
+        """Return a copy that shares the arrays of M and has nothing of the last sample."""
+        return copy.copy(self)
 
     def balance(self, generation: int) -> float:
         """Take a factor out of M and return it, for sigma to take; 1 while M keeps its size.
@@ -289,14 +294,9 @@ class ES(Strategy):
 
     def _hess_inv(self) -> LinearOperator:
         """Return the learned metric C = M M^T, the inverse Hessian up to a factor, as an operator."""
-        from scipy.sparse.linalg import LinearOperator
+        from lmma.strategies.parts.metric import Metric
 
-        def times(vector: Array) -> Array:
-            scale = 1.0 if self.scale is None else self.scale
-            v = np.ravel(vector).astype(self.dtype) * scale
-            return self.transform.apply(self.transform.apply_transposed(v)) * scale
-
-        return LinearOperator((self.n, self.n), matvec=times, rmatvec=times, dtype=self.dtype)
+        return Metric(self.transform, self.scale, self.n, self.dtype)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of :meth:`get_state`, taken from a strategy of the same kind and size."""

@@ -31,6 +31,7 @@ pair). The paper's index array is the identity here: rows are kept in order of a
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Literal, final
@@ -117,6 +118,13 @@ class CholeskyFactor(Transform):
             row += kept * numbers
             row *= batch.step
             row += batch.mean
+
+    def at_rest(self) -> CholeskyFactor:
+        """Return a copy without z of the last sample and what was made of it."""
+        resting = copy.copy(self)
+        for name in ("z", "first", "kept", "mixed"):
+            setattr(resting, name, getattr(self, name)[:0].copy())
+        return resting
 
     def replaced(self, rows: Indices, z: Array) -> None:
         """Take note of candidates that use all stored vectors."""

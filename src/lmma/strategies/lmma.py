@@ -25,6 +25,7 @@ they exceed 1 for n <= 25, which flips the sign of paths, and 2 for n <= 9, whic
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import final
@@ -88,6 +89,13 @@ class DirectionVectors(StreamingTransform):
             update, self._waiting = self._waiting, None
             kernels.lm_update(self._vectors, *update, threads=self.threads)
         return self._vectors
+
+    def at_rest(self) -> DirectionVectors:
+        """Return a copy, up to date and without the projections of the last sample."""
+        resting = copy.copy(self)
+        resting._vectors, resting._waiting = self.vectors, None
+        resting.projections, resting.u = np.zeros((0, self.parameters.m)), np.zeros(self.parameters.m)
+        return resting
 
     @property
     def active(self) -> int:

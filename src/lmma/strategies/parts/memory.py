@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+SMALL = 2**28  # bytes below which nobody asks whether they are there
+
 
 def available_memory() -> int | None:
     """Return the bytes a new process may hope for, or None where the system does not tell."""

@@ -27,13 +27,16 @@ def state_names(cls: type) -> tuple[str, ...]:
     return tuple(names)
 
 
-def collect(parts: Mapping[str, object]) -> State:
-    """Return copies of all that the classes of ``parts`` name in ``STATE``, labelled ``part.name``."""
+def collect(parts: Mapping[str, object], *, copy: bool = True) -> State:
+    """Return copies of all that the classes of ``parts`` name in ``STATE``, labelled ``part.name``.
+
+    Without ``copy`` the arrays are those of the parts themselves.
+    """
     state: State = {}
     for label, (part, name) in _places(parts).items():
         value = getattr(part, name)
         if isinstance(value, np.ndarray):
-            state[label] = value.copy()
+            state[label] = value.copy() if copy else value
         elif isinstance(value, int | float | np.number | np.bool_):
             state[label] = value  # type: ignore[assignment]  # NumPy's numbers are numbers
         else:
