@@ -51,9 +51,11 @@ def solve(task: LargeScale, report: Report | None = None) -> dict[str, Any]:
     start, cpu = time.perf_counter(), time.process_time()
     result = lmma.minimize(
         objective, x0, SIGMA0, method=find_method(task.method), rng=seed, vectorized=True, restarts=RESTARTS,
-        maxfevals=task.budget, ftarget=TARGETS[-1],
+        maxfevals=task.budget, ftarget=TARGETS[-1], on_interrupt="raise",
     )  # fmt: skip
     objective.raise_error()
+    if result.reason == "memory":  # which says something of the machine, not of the method
+        raise MemoryError(result.message)
     del suite  # which owns the function
     runs = [run for run in result.runs if run.evaluations > 0]  # the last may not have been paid for
     return {

@@ -122,9 +122,12 @@ def _solve(task: Solve, report: Report | None) -> dict[str, Any]:
     result = lmma.minimize(
         objective, x0, task.sigma0, method=method, rng=task.seed, vectorized=True, stagnation=False,
         maxfevals=task.budget, ftarget=task.target, tolx=0.0, tolfun=1e-4 * abs(task.target),
+        on_interrupt="raise",
     )  # fmt: skip
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     objective.raise_error()
+    if result.reason == "memory":  # which says something of the machine, not of the method
+        raise MemoryError(result.message)
     return {
         "success": bool(objective.hits),
         "evaluations_to_target": objective.hits[0] if objective.hits else None,
