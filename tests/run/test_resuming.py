@@ -1,8 +1,10 @@
 """What a checkpoint remembers besides the strategy, and how often it is written."""
 
+import hashlib
 import os
 import signal
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -106,3 +108,28 @@ def test_between_two_checkpoints_there_is_the_time_that_was_asked_for(tmp_path, 
     lmma.minimize(takes_ten_seconds, np.ones(4), 1.0, rng=1, maxiter=11, vectorized=True, checkpoint=saved)
     monkeypatch.undo()
     assert [at for at, name in written if name.endswith("run.npz")] == [30, 60, 90, 110]  # and at the end
+
+
+def test_the_previous_checkpoint_is_kept_without_hard_links_too(tmp_path, monkeypatch):
+    def unsupported(old, new):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", unsupported)
+    options = {"rng": 1, "vectorized": True, "checkpoint": tmp_path / "run.npz"}
+    for stop in (3, 5):
+        lmma.minimize(spheres, np.ones(4), 1.0, maxiter=stop, **options)
+    assert read(tmp_path / "run.npz.prev")[0]["tally"]["generation"] == 3
+
+
+def test_a_compressed_archive_is_refused_however_right_its_checksum_is(tmp_path):
+    # A few kilobytes may say that they are gigabytes
+    file, packed = tmp_path / "run.npz", tmp_path / "packed.npz"
+    lmma.minimize(spheres, np.ones(4), 1.0, rng=1, vectorized=True, maxiter=2, checkpoint=file)
+    with zipfile.ZipFile(file) as plain, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as other:
+        for name in plain.namelist():
+            other.writestr(name, plain.read(name))
+        other.comment = b"0" * 64
+    data = packed.read_bytes()[:-64]
+    packed.write_bytes(data + hashlib.sha256(data).hexdigest().encode())
+    with pytest.raises(CheckpointError, match="compressed"):
+        read(packed)
