@@ -82,7 +82,8 @@ def minimize(
         One of :func:`lmma.methods`; ``"auto"``, see :func:`choose_method`; or a strategy of your own, as a
         class or as ``"module:Class"``.
     bounds : Bounds, list of (low, high), or [low, high], optional
-        A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate.
+        A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate. With two
+        variables, two pairs are one for each; two NumPy vectors could mean either and are refused.
     boundary : {"reflect", "smooth", "project"}
         How the box is kept, see :mod:`lmma.strategies.parts.bounds`.
     popsize : int, optional

@@ -288,3 +288,12 @@ def test_files_that_hold_no_vector_are_refused(complaint, tmp_path):
 
 def test_a_request_beyond_memory_is_refused(complaint):
     assert "--method lm-ma-es" in complaint("minimize", "sphere", "--dim", "3e6", "--method", "cma-es")
+
+
+@pytest.mark.parametrize("how", ["numbers", "file"])
+def test_bounds_of_two_variables_are_kept(how, module, result, tmp_path):
+    (tmp_path / "box.txt").write_text("-1 3\n2 4\n")
+    bounds, best = ("-1,3", [-1, -1]) if how == "numbers" else ("box.txt", [-1, 2])
+    name = module("def loss(x):\n    return float(((x + 7) ** 2).sum())\n")
+    _, found = result(f"{name}:loss", "--dim", 2, "--bounds", bounds, "--seed", 1)
+    assert np.allclose(found["x"], best, atol=1e-4)

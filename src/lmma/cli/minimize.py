@@ -145,7 +145,7 @@ def _prepared(args: argparse.Namespace, target: Target, interrupts: Interrupts) 
     x0 = _start(args, target, seed)
     given = given_options(args, len(x0))
     if "bounds" in given and args.x0 is None:
-        x0 = x0.clip(*given["bounds"])
+        x0 = x0.clip(given["bounds"].lb, given["bounds"].ub)
     if target.problem is not None:
         given.setdefault("ftarget", DEFAULT_TARGET)
     given |= {

@@ -150,6 +150,18 @@ def test_the_default_step_size_fits_the_box():
     assert 1e-4 < result.sigma < 1e-3
 
 
+def test_two_vectors_for_two_variables_are_refused_as_they_have_two_readings():
+    low, high = np.array([-5.0, 0.0]), np.array([5.0, 1.0])
+    with pytest.raises(ValueError, match=r"two ways.*Bounds\(\[-5.0, 0.0\], \[5.0, 1.0\]\)"):
+        lmma.minimize(sums_of_squares, [1.0, 0.5], bounds=[low, high], vectorized=True)
+    for pairs in ([(-5, 5), (0, 1)], np.array([(-5, 5), (0, 1)])):
+        assert [side.tolist() for side in read_bounds(pairs, 2)] == [[-5, 0], [5, 1]]
+    assert [side.tolist() for side in read_bounds(scipy.optimize.Bounds(low, high), 2)] == [[-5, 0], [5, 1]]
+    # the same box in both readings
+    same = [np.array([0.0, 1.0]), np.array([1.0, 2.0])]
+    assert [side.tolist() for side in read_bounds(same, 2)] == [[0, 1], [1, 2]]
+
+
 def test_scipys_interface_takes_bounds():
     result = scipy.optimize.minimize(
         lambda x: float(np.sum((x + 2.0) ** 2)), np.ones(4), method=lmma.scipy_method("ma-es"),

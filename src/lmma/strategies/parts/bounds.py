@@ -261,8 +261,9 @@ def box(
     Parameters
     ----------
     bounds : None, scipy.optimize.Bounds, list of (low, high), or [low, high]
-        None stands for no bound, also inside pairs. Two numbers or two vectors are lower and upper bounds;
-        for n = 2 two pairs are read as SciPy does, one pair for each coordinate.
+        None stands for no bound, also inside pairs. Two numbers or two vectors are lower and upper bounds.
+        For n = 2 two pairs are read as SciPy does, one pair for each coordinate; two NumPy vectors, which
+        could mean either, are refused where that makes a difference.
     x0 : ndarray, (n,)
         The start, which must lie inside.
     boundary : {"reflect", "smooth", "project"}
@@ -306,6 +307,8 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
             f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; got {bounds!r}"
         ) from None
     if len(pairs) == n and all(np.ndim(pair) == 1 and len(pair) == 2 for pair in pairs):
+        if n == 2 and not isinstance(bounds, np.ndarray):
+            _refuse_two_vectors(pairs)
         return (
             np.array([-math.inf if low is None else low for low, _ in pairs], dtype=np.float64),
             np.array([math.inf if high is None else high for _, high in pairs], dtype=np.float64),
@@ -316,6 +319,17 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
         f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high] with numbers or "
         f"vectors of length {n}; got {len(pairs)} entries"
     )
+
+
+def _refuse_two_vectors(pairs: list[Any]) -> None:
+    """Raise ValueError for two NumPy vectors at n = 2: pairs are SciPy's reading, vectors look like sides."""
+    first, second = pairs
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and first[1] != second[0]:
+        raise ValueError(
+            f"bounds of two variables as two vectors can be read in two ways: say "
+            f"scipy.optimize.Bounds({first.tolist()}, {second.tolist()}) if these are all lower and all upper "
+            f"bounds, or [{tuple(first.tolist())}, {tuple(second.tolist())}] if each is a pair (low, high)"
+        )
 
 
 def _vector(side: npt.ArrayLike | None, n: int, none: float) -> Values:
