@@ -258,6 +258,9 @@ class StrategyStops(Rule):
                restarts=True),
         Ending("diverged", 9, "Diverged: sigma grew to {value:.3g}; fun may be unbounded below, or needs "
                "{bounds}.", restarts=True),
+        Ending("flat", 11, "Flat: all candidates had the same value for {value:.0f} generations. A larger "
+               "{sigma0} may see beyond the plateau, {restarts[=]} tries elsewhere; if fun gives its values "
+               "with few digits, more of them help.", restarts=True),
     )  # fmt: skip
 
     @classmethod
@@ -269,36 +272,9 @@ class StrategyStops(Rule):
         """Ask the strategy; its first reason counts."""
         for reason, value in now.strategy.stop().items():
             argument = reason if hasattr(now.strategy, reason) else None
-            return Stop(reason, argument, value, getattr(now.strategy, reason, math.nan))
+            limit = getattr(now.strategy, "least_difference" if reason == "tolfun" else reason, math.nan)
+            return Stop(reason, argument, value, limit)
         return None
-
-
-@final
-class Flat(Rule):
-    """Ends a search in which all values of a generation have been equal for many generations in a row."""
-
-    ENDINGS = (
-        Ending("flat", 11, "Flat: all candidates had the same value for {value:.0f} generations; a larger "
-               "{sigma0} may see beyond the plateau, {restarts[=]} tries elsewhere.", restarts=True),
-    )  # fmt: skip
-    STATE = ("count",)
-    PATIENCE = 50  # generations; ranks then carry no information, and sigma is a random walk
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule, which every run has."""
-        return cls()
-
-    def watch(self, ranked: Values) -> None:
-        """Count generations without a difference."""
-        self.count = self.count + 1 if len(ranked) > 1 and ranked[0] == ranked[-1] else 0
-
-    def check(self, now: Situation) -> Stop | None:
-        """Compare the count with the patience."""
-        return Stop("flat", None, self.count) if self.count >= self.PATIENCE else None
 
 
 @final

@@ -38,6 +38,7 @@ class Learned:
         new.set_state(state | {name: theirs[name] for name in known})
         if old.scale is not None:  # the learned transform acts before a step size for each coordinate does
             new.scale = old.scale.copy()
+        new.first_scale = old.first_scale  # near the optimum, first values say nothing about fun's scale
         return True
 
 

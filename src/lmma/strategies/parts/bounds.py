@@ -58,9 +58,10 @@ class Box(ABC):
         low, high = lower.astype(dtype), upper.astype(dtype)
         self.lower: Array = np.where(low < lower, np.nextafter(low, np.full_like(low, np.inf)), low)
         self.upper: Array = np.where(high > upper, np.nextafter(high, np.full_like(high, -np.inf)), high)
-        self.fixed = lower == upper
-        if np.any(self.fixed):  # the same number twice, even where it is no single-precision number
-            self.lower[self.fixed] = self.upper[self.fixed] = lower[self.fixed]
+        fixed = lower == upper
+        if np.any(fixed):  # the same number twice, even where it is no single-precision number
+            self.lower[fixed] = self.upper[fixed] = lower[fixed]
+        self.fixed = self.lower == self.upper  # in single precision, one number may be all that is between
         self.finite = bool(np.any(np.isfinite(lower)) or np.any(np.isfinite(upper)))
 
     def repair(self, candidates: Array, rows: Indices | None = None) -> None:
@@ -293,7 +294,23 @@ def box(
             f"x0 must lie within bounds: x0[{i}] = {x0[i]:g} is outside [{lower[i]:g}, {upper[i]:g}]; "
             "numpy.clip(x0, low, high) moves it in"
         )
-    return WAYS[boundary](lower, upper, dtype)
+    made = WAYS[boundary](lower, upper, dtype)
+    _refuse_what_precision_cannot_tell(made, lower, upper)
+    return made
+
+
+def _refuse_what_precision_cannot_tell(made: Box, lower: Values, upper: Values) -> None:
+    """Raise ValueError where no number of the box's precision lies between two bounds, or one in each."""
+    if np.any(empty := made.lower > made.upper):
+        i = int(np.flatnonzero(empty)[0])
+        raise ValueError(
+            f"bounds of coordinate {i}, [{float(lower[i])!r}, {float(upper[i])!r}], have no {made.lower.dtype} number between "
+            "them: use dtype='float64', or subtract what the coordinate has in common inside fun"
+        )
+    if np.all(made.fixed):
+        raise ValueError(
+            f"bounds leave a single {made.lower.dtype} number for every coordinate: use dtype='float64'"
+        )
 
 
 def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
@@ -326,8 +343,8 @@ def _refuse_two_vectors(pairs: list[Any]) -> None:
     first, second = pairs
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and first[1] != second[0]:
         raise ValueError(
-            f"bounds of two variables as two vectors can be read in two ways: say "
-            f"scipy.optimize.Bounds({first.tolist()}, {second.tolist()}) if these are all lower and all upper "
+            "bounds of two variables as two vectors can be read in two ways: say "
+            f"scipy.optimize.Bounds({first.tolist()}, {second.tolist()}) if these are lower and upper "
             f"bounds, or [{tuple(first.tolist())}, {tuple(second.tolist())}] if each is a pair (low, high)"
         )
 
