@@ -109,6 +109,7 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
     from lmma.cli.options import respelled
     from lmma.cli.signals import Interrupts
     from lmma.cli.summary import Summary
+    from lmma.evaluation.failures import WorksInPlace
     from lmma.run.checkpoint import CheckpointError
 
     if ":" in str(getattr(args, "method", "")):
@@ -125,7 +126,7 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
     try:
         with interrupts:
             result = search.execute(catch_interrupt=True)
-    except TypeError as error:  # an objective that returns no number is a mistake, not a failure
+    except (TypeError, WorksInPlace) as error:  # an objective's mistake, not a failure
         raise UsageError(f"{target.name}: {respelled(error)}") from None
     return Summary(target.name, search, result, seed, time.perf_counter() - begin)
 
@@ -236,7 +237,19 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     save_x = None
     if args.save_x is not None:
         save_x = arguments.writable(args.save_x, "--save-x", arguments.VECTOR_FILES)
+    _refuse_one_file_for_two(args)
     return plot, save_x
+
+
+def _refuse_one_file_for_two(args: argparse.Namespace) -> None:
+    """Raise UsageError where two options would write the same file."""
+    options: dict[str, str] = {}  # by file
+    for option in ("checkpoint", "log", "plot", "save_x"):
+        if (file := getattr(args, option, None)) is not None:
+            flag = "--" + option.replace("_", "-")
+            other = options.setdefault(os.path.realpath(file), flag)
+            if other != flag:
+                raise UsageError(f"{other} and {flag} both name {file}: one would destroy the other")
 
 
 def _plot(path: Path, summary: Summary) -> None:
