@@ -3,9 +3,10 @@
 A rule is one class with its endings beside it. Writing the class is all there is to do: it is made for every
 run that asks for it, and its ending appears in message, JSON, exit status and in the decision to start again.
 
-In the words of an ending ``{value}`` is what was measured and ``{limit}`` what it was compared with; any
-other name is an argument of a run, which the library and the command line each spell in their own way:
-``{tolx}``, ``{restarts[=]}`` (an argument to give), ``{stagnation[False]}`` (an argument to give that value).
+In the words of an ending ``{value}`` is what was measured, ``{limit}`` what it was compared with and
+``{error}`` what an exception said; any other name is an argument of a run, which the library and the command
+line each spell in their own way: ``{tolx}``, ``{restarts[=]}`` (an argument to give),
+``{stagnation[False]}`` (an argument to give that value).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Stop:
     argument: str | None = None
     value: float = math.nan
     limit: float = math.nan
+    error: str = ""  # the words of an exception that ended the run
 
     @property
     def ending(self) -> Ending:
@@ -67,7 +69,7 @@ class _Words(Mapping[str, Any]):
         self.stop, self.spell = stop, spell
 
     def __getitem__(self, name: str) -> Any:
-        if name in ("value", "limit"):
+        if name in ("value", "limit", "error"):
             return getattr(self.stop, name)
         return _Spelled(name, self.spell)
 
@@ -154,6 +156,13 @@ ENDINGS: dict[str, Ending] = {
     for ending in (  # those that no rule finds
         Ending("callback", 6, "The callback asked to stop."),
         Ending("interrupted", 7, "Interrupted from the keyboard; x is the best so far."),
+        Ending(
+            "strategy",
+            15,
+            "The strategy failed: {error}; x is the best so far. {restarts[=]} starts it "
+            "again, another {method} may do better.",
+            restarts=True,
+        ),
     )
 }
 
