@@ -30,6 +30,7 @@ from lmma.strategies.parts.checks import (
     checked_rows,
     checked_sigma0,
     checked_threads,
+    checked_tolerance,
     checked_values,
     checked_x0,
     key_from,
@@ -159,7 +160,7 @@ class Strategy(_Recorded, Hooks):
         if self.box is not None:
             self.max_sigma = max(self.sigma, self.box.largest_sigma(self.scale))
         self.key = key_from(rng)
-        self.tolx, self.tolfun = float(tolx), float(tolfun)
+        self.tolx, self.tolfun = checked_tolerance("tolx", tolx), checked_tolerance("tolfun", tolfun)
         self.generation = 0
         self.evaluations = 0
         self.failures = 0

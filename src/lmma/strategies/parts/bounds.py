@@ -303,9 +303,10 @@ def _refuse_what_precision_cannot_tell(made: Box, lower: Values, upper: Values) 
     """Raise ValueError where no number of the box's precision lies between two bounds, or one in each."""
     if np.any(empty := made.lower > made.upper):
         i = int(np.flatnonzero(empty)[0])
+        between = f"[{float(lower[i])!r}, {float(upper[i])!r}]"
         raise ValueError(
-            f"bounds of coordinate {i}, [{float(lower[i])!r}, {float(upper[i])!r}], have no {made.lower.dtype} number between "
-            "them: use dtype='float64', or subtract what the coordinate has in common inside fun"
+            f"bounds of coordinate {i}, {between}, have no {made.lower.dtype} number between them: use "
+            "dtype='float64', or add the large part of the coordinate inside fun"
         )
     if np.all(made.fixed):
         raise ValueError(
@@ -324,7 +325,7 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
             f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; got {bounds!r}"
         ) from None
     if len(pairs) == n and all(np.ndim(pair) == 1 and len(pair) == 2 for pair in pairs):
-        if n == 2 and not isinstance(bounds, np.ndarray):
+        if n == 2 and isinstance(pairs, list):
             _refuse_two_vectors(pairs)
         return (
             np.array([-math.inf if low is None else low for low, _ in pairs], dtype=np.float64),
