@@ -74,7 +74,7 @@ class _Spelled(str):
 
 
 def _reason(ending: Any) -> str:
-    words = ending.words.format_map(_Names(value=_Any(), limit=_Any()))
+    words = ending.words.format_map(_Names(value=_Any(), limit=_Any(), error=_Any()))
     words = words.replace("....", "...")
     marks = " | ".join("yes" if mark else "" for mark in (ending.success, ending.restarts))
     return f"| `{ending.reason}` | {ending.status} | {marks} | {words} |\n"

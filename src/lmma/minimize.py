@@ -76,15 +76,16 @@ def minimize(
         Where the search starts. An earlier result also hands over its step size and learned transform.
     sigma0 : float or array_like, (n,), optional
         Initial step size, about a third of the distance to the optimum you expect; one number or one
-        for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``, at
-        most a third of the box if there are bounds.
+        for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``; for
+        a coordinate with two bounds, 0.3 times its width.
     args : tuple
         Further arguments of ``fun``.
     method : str or Strategy class
         One of :func:`lmma.methods`; ``"auto"``, see :func:`choose_method`; or a strategy of your own, as a
         class or as ``"module:Class"``.
     bounds : Bounds, list of (low, high), or [low, high], optional
-        A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate.
+        A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate. With two
+        variables, two pairs are one for each; two NumPy vectors could mean either and are refused.
     boundary : {"reflect", "smooth", "project"}
         How the box is kept, see :mod:`lmma.strategies.parts.bounds`.
     popsize : int, optional
@@ -106,7 +107,7 @@ def minimize(
     inject : array_like, (n,) or (rows, n), optional
         Points known to be good, evaluated in the first generation.
     vectorized : bool
-        Whether ``fun`` takes a whole generation, one candidate a row.
+        Whether ``fun`` takes a whole generation, one candidate a row; it may look at them, not change them.
     workers : int, callable, Executor, cluster or Replicated
         Evaluate in that many processes (-1: one for each core), through a map-like callable, through anything
         with ``submit``, or on a cluster: a ``dask.distributed.Client``, ``ray``, an ``MPIPoolExecutor``, an

@@ -288,3 +288,30 @@ def test_files_that_hold_no_vector_are_refused(complaint, tmp_path):
 
 def test_a_request_beyond_memory_is_refused(complaint):
     assert "--method lm-ma-es" in complaint("minimize", "sphere", "--dim", "3e6", "--method", "cma-es")
+
+
+@pytest.mark.parametrize("how", ["numbers", "file"])
+def test_bounds_of_two_variables_are_kept(how, module, result, tmp_path):
+    (tmp_path / "box.txt").write_text("-1 3\n2 4\n")
+    bounds, best = ("-1,3", [-1, -1]) if how == "numbers" else ("box.txt", [-1, 2])
+    name = module("def loss(x):\n    return float(((x + 7) ** 2).sum())\n")
+    _, found = result(f"{name}:loss", "--dim", 2, "--bounds", bounds, "--seed", 1)
+    assert np.allclose(found["x"], best, atol=1e-4)
+
+
+def test_one_file_for_two_options_is_refused(module, complaint):
+    words = ["minimize", f"{module(SPHERE)}:loss", "--dim", 2]
+    assert "--checkpoint and --log both name a" in complaint(*words, "--checkpoint", "a", "--log", "a")
+    assert "--log and --save-x both name" in complaint(*words, "--log", "a.txt", "--save-x", "./a.txt")
+
+
+def test_a_checkpoint_is_no_log(complaint, tmp_path):
+    lmma.minimize(lambda x: float(x @ x), np.ones(2), 1.0, maxiter=3, checkpoint="run.npz")
+    assert "this is a checkpoint" in complaint("plot", "run.npz")
+    (tmp_path / "noise.bin").write_bytes(bytes(range(128, 256)))
+    assert "is no log" in complaint("plot", "noise.bin")
+
+
+def test_an_objective_that_works_in_place_is_refused_in_one_line(module, complaint):
+    name = module("def loss(X):\n    X -= 3\n    return (X**2).sum(axis=1)\n")
+    assert "work on a copy" in complaint("minimize", f"{name}:loss", "--dim", 2, "--vectorized", "--quiet")

@@ -94,7 +94,7 @@ def test_a_value_on_the_command_line_is_the_value_in_python(parser, tmp_path):
     assert {name: given[name] for name in EXAMPLES} == {name: value for name, (_, value) in EXAMPLES.items()}
     assert given["stagnation"] is False
     assert given["vectorized"] is True
-    assert [list(side) for side in given["bounds"]] == [[0, 2, 4], [1, 3, float("inf")]]
+    assert [list(given["bounds"].lb), list(given["bounds"].ub)] == [[0, 2, 4], [1, 3, float("inf")]]
     assert given["inject"].tolist() == [[1, 2, 3], [4, 5, 6]]
     assert set(given) == {name for name, spelling, _ in spellings() if spelling.flag}
     RunOptions(**given)

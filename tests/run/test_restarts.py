@@ -20,6 +20,10 @@ def spheres(X):
 
 
 def flat(X):
+    return np.ones(len(X))
+
+
+def stepped(X):
     return np.floor(np.sqrt(spheres(X)))  # a plateau around the optimum
 
 
@@ -34,7 +38,8 @@ def noisy():
         (spheres, {"tolfun": 0, "tolx": 1e-3}, "tolx"),
         (spheres, {"tolx": 0}, "tolfun"),
         (noisy(), {"popsize": 8}, "stagnation"),
-        (flat, {"tolfun": 0}, "flat"),
+        (flat, {}, "flat"),
+        (stepped, {}, "stagnation"),
         (lambda X: X[:, 0], {}, "diverged"),
     ],
 )

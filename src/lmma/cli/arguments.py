@@ -8,6 +8,7 @@ import os
 import warnings
 from argparse import ArgumentTypeError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -119,17 +120,20 @@ def vector(text: str, n: int | None, option: str) -> Vector:
     return values
 
 
-def bounds(text: str, n: int) -> tuple[Vector, Vector]:
-    """Return lower and upper bounds: two numbers for all variables, or a file with a row for each."""
+def bounds(text: str, n: int) -> SimpleNamespace:
+    """Return bounds with ``lb`` and ``ub``: two numbers for all variables, or a file with a row for each.
+
+    Named sides, for two vectors could also be read as two pairs where there are two variables.
+    """
     path = Path(text)
     if path.suffix.lower() in VECTOR_FILES:
         values = _read(path, "--bounds", (n, 2))
-        return values[:, 0], values[:, 1]
+        return SimpleNamespace(lb=values[:, 0], ub=values[:, 1])
     try:
         low, high = (float(word) for word in text.split(","))
     except ValueError:
         raise UsageError(f"--bounds must be LOW,HIGH, two numbers, or a file; got {text!r}") from None
-    return np.full(n, low), np.full(n, high)
+    return SimpleNamespace(lb=np.full(n, low), ub=np.full(n, high))
 
 
 def rows(text: str, n: int, option: str) -> Vector:

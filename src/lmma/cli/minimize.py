@@ -113,6 +113,7 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
     """Run the search, interrupted where nothing is lost; return what came out."""
     from lmma.cli.options import respelled
     from lmma.cli.summary import Summary
+    from lmma.evaluation.failures import WorksInPlace
     from lmma.run.checkpoint import CheckpointError
     from lmma.run.interrupts import Interrupts
 
@@ -129,7 +130,7 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
     begin = time.perf_counter()
     try:
         result = search.execute(interrupts=Interrupts(signal.SIGINT, signal.SIGTERM))
-    except TypeError as error:  # an objective that returns no number is a mistake, not a failure
+    except (TypeError, WorksInPlace) as error:  # an objective's mistake, not a failure
         raise UsageError(f"{target.name}: {respelled(error)}") from None
     return Summary(target.name, search, result, seed, time.perf_counter() - begin)
 
@@ -149,7 +150,7 @@ def _prepared(args: argparse.Namespace, target: Target) -> tuple[Run, int]:
     x0 = _start(args, target, seed)
     given = given_options(args, len(x0))
     if "bounds" in given and args.x0 is None:
-        x0 = x0.clip(*given["bounds"])
+        x0 = x0.clip(given["bounds"].lb, given["bounds"].ub)
     if target.problem is not None:
         given.setdefault("ftarget", DEFAULT_TARGET)
     given |= {
@@ -240,11 +241,23 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     save_x = None
     if args.save_x is not None:
         save_x = arguments.writable(args.save_x, "--save-x", arguments.VECTOR_FILES)
+    _refuse_one_file_for_two(args)
     return plot, save_x
 
 
 def _save_x(path: Path, summary: Summary) -> None:
     arguments.write_vector(path, summary.result.x)
+
+
+def _refuse_one_file_for_two(args: argparse.Namespace) -> None:
+    """Raise UsageError where two options would write the same file."""
+    options: dict[str, str] = {}  # by file
+    for option in ("checkpoint", "log", "plot", "save_x"):
+        if (file := getattr(args, option, None)) is not None:
+            flag = "--" + option.replace("_", "-")
+            other = options.setdefault(os.path.realpath(file), flag)
+            if other != flag:
+                raise UsageError(f"{other} and {flag} both name {file}: one would destroy the other")
 
 
 def _plot(path: Path, summary: Summary) -> None:

@@ -40,6 +40,10 @@ def read_log(file: Path) -> dict[str, list[Any]]:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"{file} is no log: lmma plot draws what lmma minimize --log wrote{_hint(file)}"
+        ) from None
     records = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -54,3 +58,10 @@ def read_log(file: Path) -> dict[str, list[Any]]:
     if not records:
         raise UsageError(f"{file} holds no records yet")
     return {name: [record.get(name) for record in records] for name in records[0]}
+
+
+def _hint(file: Path) -> str:
+    """Return what a file that is no text may be."""
+    import zipfile
+
+    return ", and this is a checkpoint; lmma resume goes on from it" if zipfile.is_zipfile(file) else ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import numbers
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +14,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation.failures import EvaluationError, Failure, TaskFailure, WrongType
+from lmma.evaluation.failures import (
+    MISTAKES,
+    EvaluationError,
+    Failure,
+    TaskFailure,
+    WorksInPlace,
+    WrongType,
+    words_of,
+)
 
 Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
@@ -43,6 +54,12 @@ class EvaluationOptions:
     quorum: float = 1.0
 
     def __post_init__(self) -> None:
+        for name in ("timeout", "quorum"):
+            value = getattr(self, name)
+            if name == "timeout" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, numbers.Real):
+                raise TypeError(f"{name} must be a number, got {value!r}")
         if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"timeout must be a positive number of seconds, or None; got {self.timeout!r}")
         if not 0 < self.quorum <= 1:
@@ -100,12 +117,13 @@ class Evaluator(ABC):
     def fail(self, failed: TaskFailure, rows: int = 1) -> None:
         """Count ``rows`` failed evaluations; raise what failed if ``on_error`` says so.
 
-        If ``fun`` has never returned a number but something else, that is a mistake and raises TypeError.
+        If ``fun`` has never returned a number but something else, or writes into candidates that it is to
+        look at, that is a mistake and raises TypeError or ValueError.
         """
         failure = failed.failure
-        if failure.kind == WrongType.__name__ and not self.answered:
+        if failure.kind in MISTAKES and not self.answered:
             self.close()
-            raise WrongType(failure.message)
+            raise MISTAKES[failure.kind](failure.message)
         if self.on_error == "raise":
             self.close()
             raise failed.exception()
@@ -136,16 +154,40 @@ class Evaluator(ABC):
 
 
 def as_number(value: object) -> float:
-    """Return an objective's value as a float, or say what it should have been."""
+    """Return an objective's value as a float, or say what it should have been.
+
+    Anything that converts to a float and holds one number is one: an array or a tensor of size 1, a
+    ``numpy.bool``, a ``Decimal``.
+    """
     if isinstance(value, float | int | np.floating | np.integer):
         return float(value)
-    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiub":
-        return float(value)
-    what = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)[:80]
+    if _holds_one_real_number(value):
+        with contextlib.suppress(Exception):  # whatever a library says of numbers it cannot give
+            return float(value.item() if hasattr(value, "item") else value)  # type: ignore[arg-type]
+    shape = getattr(value, "shape", None)
+    what = f"an array of shape {tuple(shape)}" if shape else _shown(value)
     raise WrongType(
         f"fun must return one real number for each candidate, got {what}: return float(...), "
         "NaN for a failed evaluation, or pass vectorized=True if fun takes many rows at once"
     )
+
+
+def _holds_one_real_number(value: object) -> bool:
+    """Return whether ``value`` is a number of some library's own kind, no text and no complex number."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if isinstance(value, str | bytes) or not hasattr(value, "__float__") or kind in "cSUOMm":
+        return False
+    try:
+        return math.prod(getattr(value, "shape", ())) == 1
+    except TypeError:
+        return False
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:80]
+    except Exception:
+        return f"a {type(value).__name__}"
 
 
 def as_numbers(value: object, rows: int) -> Values:
@@ -157,3 +199,21 @@ def as_numbers(value: object, rows: int) -> Values:
             f"got dtype {raw.dtype}, shape {raw.shape}"
         )
     return raw.astype(np.float64)
+
+
+def call_with_rows(fun: Function, rows: Array, args: tuple[object, ...]) -> Values:
+    """Return what a vectorised ``fun`` says of ``rows``, which it may look at but not change.
+
+    What it changed would be taken for what it evaluated.
+    """
+    shown = rows.view()
+    shown.flags.writeable = False
+    try:
+        return as_numbers(fun(shown, *args), len(rows))
+    except ValueError as error:
+        if "read-only" not in words_of(error):
+            raise
+        raise WorksInPlace(
+            "fun with vectorized=True must not change the candidates it is given, the search's own: "
+            f"work on a copy, X = X.copy() ({words_of(error)})"
+        ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -100,7 +100,9 @@ def _answer(future: Future[Answer]) -> Answer:
     """Return what a finished future holds, a failure of the executor itself included."""
     try:
         return future.result()
-    except (Exception, CancelledError) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return TaskFailure.of(error)
 
 

@@ -17,6 +17,31 @@ class WrongType(TypeError):
     """An objective returned something other than a number."""
 
 
+class WorksInPlace(ValueError):
+    """A vectorised objective wrote into the candidates it was shown."""
+
+
+# What an objective that has never returned a number does wrong: a mistake, no failure
+MISTAKES: dict[str, type[Exception]] = {cls.__name__: cls for cls in (WrongType, WorksInPlace)}
+
+
+def words_of(error: BaseException) -> str:
+    """Return what an exception says, also where it fails to."""
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its __str__ raises {type(second).__name__})"
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return whether what an objective raised is a failed evaluation, rather than a wish to end the program.
+
+    Besides every ``Exception`` these are asyncio's ``CancelledError``, not imported for it, and
+    ``GeneratorExit``: they mean a task and a generator of the objective's own.
+    """
+    return isinstance(error, Exception | GeneratorExit) or type(error).__name__ == "CancelledError"
+
+
 @dataclass(frozen=True)
 class Failure:
     """One evaluation that gave no number, with what is known about why."""
@@ -28,7 +53,11 @@ class Failure:
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         """Return the failure that an exception means."""
-        return cls(type(error).__name__, str(error), "".join(traceback.format_exception(error)))
+        try:
+            lines = "".join(traceback.format_exception(error))
+        except Exception:  # an exception may bring its own ways of failing
+            lines = ""
+        return cls(type(error).__name__, words_of(error), lines)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from lmma.evaluation.base import Array, Function, as_number
-from lmma.evaluation.failures import TaskFailure
+from lmma.evaluation.failures import TaskFailure, is_failure
 
 
 def dumps(thing: object) -> bytes:
@@ -46,7 +46,9 @@ class Guarded:
         """Return the value of ``fun`` at ``x``, or what went wrong."""
         try:
             return as_number(self.fun(x, *self.args))
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             return TaskFailure.of(error)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Guarded], tuple[bytes]]:

@@ -8,8 +8,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation.base import Array, Evaluator, Function, OnError, Values, as_number, as_numbers
-from lmma.evaluation.failures import TaskFailure
+from lmma.evaluation.base import Array, Evaluator, Function, OnError, Values, as_number, call_with_rows
+from lmma.evaluation.failures import TaskFailure, is_failure
 
 
 class InProcess(Evaluator):
@@ -37,7 +37,9 @@ class Serial(InProcess):
         try:
             value = self.fun(x.copy(), *self.args)  # a copy: fun may keep or alter what it is given
             number = as_number(value)
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             self.fail(TaskFailure.of(error))
             return math.nan
         self.answered = True
@@ -48,14 +50,16 @@ class Serial(InProcess):
 
 @final
 class Vectorized(InProcess):
-    """Calls ``fun(X, *args)`` once per generation, with one candidate per row."""
+    """Calls ``fun(X, *args)`` once per generation, with one candidate per row, read-only."""
 
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
         rows = len(candidates)
         try:
-            values = as_numbers(self.fun(candidates, *self.args), rows)
-        except Exception as error:
+            values = call_with_rows(self.fun, candidates, self.args)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             self.fail(TaskFailure.of(error), rows)
             return np.full(rows, np.nan)
         self.answered = True

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 FORMAT = "lmma checkpoint"
 VERSION = 2  # of the format; raised whenever an older reader would misread it
-NUMERICS = 1  # raised whenever the same seed gives other numbers than before, for any method
+NUMERICS = 2  # raised whenever the same seed gives other numbers than before, for any method
 DIGEST = 64  # bytes: SHA-256 in hexadecimal
 HEADER = "header"
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)

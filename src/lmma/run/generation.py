@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lmma.evaluation.base import Array, Values
+from lmma.evaluation.failures import words_of
 from lmma.run.stopping import Situation, Stop
 
 if TYPE_CHECKING:
     from lmma.run.observers import Observer
     from lmma.run.run import Run
+
+T = TypeVar("T")
 
 ATTEMPTS = 10  # how often a failed candidate is drawn anew under on_error="resample"
 
@@ -22,9 +25,11 @@ def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
     """Let the present strategy of ``run`` search until a rule says why to stop; return that reason.
 
     An observer that raises ``StopIteration`` ends the search. Ctrl-C is raised, never in the middle of an
-    update; the run then holds the best so far.
+    update; the run then holds the best so far. A strategy that fails after something has been evaluated ends
+    the search too; one that never gave a candidate is a mistake, and raises.
     """
     counters = run.counters
+    counters.consistent = True  # whatever became of the strategy before
     now = Situation(run.strategy, counters)
     start = time.perf_counter() - counters.seconds
     try:
@@ -46,10 +51,32 @@ def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
     except np.linalg.LinAlgError:  # a matrix that cannot be decomposed any more
         counters.consistent = True
         return Stop("numerical", None, run.strategy.sigma)
+    except StrategyFailed as failed:  # in the middle of an update: the state is not fit to be saved
+        if counters.evaluations == 0:
+            raise failed.error from None
+        return Stop("strategy", error=f"{type(failed.error).__name__}: {words_of(failed.error)}")
     except MemoryError:
         if counters.evaluations == 0:
             raise
         return Stop("memory", "restarts", run.strategy.popsize)
+
+
+class StrategyFailed(Exception):
+    """A strategy raised ``error``; nothing else that raises in a generation is taken for it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(type(error)))
+        self.error = error
+
+
+def _of_the_strategy(call: Callable[..., T], *args: Any) -> T:
+    """Return ``call(*args)``; what it raises is told apart from what the objective raises."""
+    try:
+        return call(*args)
+    except (np.linalg.LinAlgError, MemoryError):  # endings of their own
+        raise
+    except Exception as error:
+        raise StrategyFailed(error) from error
 
 
 def one_generation(run: Run) -> None:
@@ -59,7 +86,7 @@ def one_generation(run: Run) -> None:
     # Candidates drawn again are evaluated from a buffer of their own, which must not be this one.
     out = None if again else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
     evaluate.attend(strategy)
-    candidates = strategy.ask(out)
+    candidates = _of_the_strategy(strategy.ask, out)
     values = run.interrupts.cut_short(evaluate, candidates)
     late = evaluate.late
     counters.consistent = False
@@ -67,7 +94,7 @@ def one_generation(run: Run) -> None:
     if again and late is None:
         values = _with_failed_drawn_anew(run, candidates, values)
     evaluate.told(values)
-    strategy.tell(values)
+    _of_the_strategy(strategy.tell, values)
     ranked = np.sort(values)  # NaN goes last
     if ranked[-1] != ranked[-1]:
         ranked = ranked[~np.isnan(ranked)]
@@ -87,7 +114,7 @@ def _with_failed_drawn_anew(run: Run, candidates: Array, values: Values) -> Valu
             failed = failed[: max(0, budget - counters.evaluations)]
         if len(failed) == 0:
             break
-        run.strategy.resample(failed, attempt)
+        _of_the_strategy(run.strategy.resample, failed, attempt)
         run.evaluate.redrawn(failed, attempt)
         fresh = candidates[failed]
         values = values.copy()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,8 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    import os
-
     from scipy.optimize import OptimizeResult
 
     from lmma.evaluation.base import OnError
@@ -161,20 +160,46 @@ class RunOptions:
     # fmt: on
 
     def __post_init__(self) -> None:
+        from lmma.strategies.parts.checks import checked_number, checked_popsize, checked_tolerance
+
         for name in ("maxfevals", "maxiter", "maxtime"):
             limit = getattr(self, name)
-            if limit is not None and not limit > 0:
+            if limit is not None and not checked_number(name, limit, ", or None for no limit") > 0:
                 raise ValueError(f"{name} must be positive, or None for no limit; got {limit!r}")
-        if self.ftarget is not None and self.ftarget != self.ftarget:
-            raise ValueError("ftarget must be a number, or None for no target; got NaN")
+        if self.ftarget is not None:
+            checked_number("ftarget", self.ftarget, ", or None for no target")
+        checked_tolerance("tolx", self.tolx)
+        checked_tolerance("tolfun", self.tolfun)
+        checked_popsize(self.popsize, 2)
+        if not isinstance(self.history, bool) and checked_number("history", self.history) < 0:
+            raise ValueError(f"history must be a number of snapshots, or True; got {self.history!r}")
         if self.on_interrupt not in ("return", "raise"):
             raise ValueError(f"on_interrupt must be 'return' or 'raise', got {self.on_interrupt!r}")
         if not isinstance(self.args, tuple):
             object.__setattr__(self, "args", (self.args,))
+        if self.callback is not None and not callable(self.callback):
+            raise TypeError(f"callback must be a function, or None; got {self.callback!r}")
+        self._check_files()
+
+    def _check_files(self) -> None:
+        """Raise for a file that is none, or that would be written for two purposes."""
+        saved: Any = getattr(self.checkpoint, "file", self.checkpoint)  # of a Checkpoint
+        for name, file in (("checkpoint", saved), ("log", self.log)):
+            if not isinstance(file, str | os.PathLike | None):
+                raise TypeError(f"{name} must be the path of a file, or None; got {file!r}")
+        if saved is not None and self.log is not None and _same_file(saved, self.log):
+            raise ValueError(
+                f"checkpoint and log must be two files, got {os.fspath(saved)!r} for both: one would destroy "
+                "the other"
+            )
 
     def replaced(self, **changes: Any) -> RunOptions:
         """Return these options with some of them changed."""
         return dataclasses.replace(self, **changes)
+
+
+def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def spellings() -> Iterator[tuple[str, Spelling, Any]]:
@@ -211,13 +236,20 @@ def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None =
     return "dd-ma-es" if there is None or needed < there / 2 else "d-lm-ma-es"
 
 
-def default_sigma0(x0: npt.NDArray[np.floating], box: Box | None = None) -> float:
+def default_sigma0(x0: npt.NDArray[np.floating], box: Box | None = None) -> float | npt.NDArray[np.floating]:
     """Return the step size for a user who knows none: 0.3 times the larger of 1 and the scale of x0.
 
-    Where all free coordinates are bounded on both sides, 0.3 times the typical width of the box.
+    A coordinate that is bounded on both sides has 0.3 times its width instead, as units may differ; one
+    number is returned where that is the same for all. Fixed coordinates take no part.
     """
-    if box is not None:
-        width = (box.upper - box.lower).astype(np.float64)[~box.fixed]
-        if np.all(np.isfinite(width)):
-            return 0.3 * math.exp(float(np.mean(np.log(width))))
-    return 0.3 * max(1.0, math.sqrt(float(np.mean(np.square(x0)))))
+    plain = 0.3 * max(1.0, math.sqrt(float(np.mean(np.square(x0)))))
+    if box is None:
+        return plain
+    width = (box.upper - box.lower).astype(np.float64)
+    closed = np.isfinite(width) & ~box.fixed
+    if np.array_equal(closed, ~box.fixed) and np.ptp(width[closed]) == 0.0:
+        return 0.3 * math.exp(float(np.mean(np.log(width[closed]))))
+    steps = np.where(closed, 0.3 * width, plain)
+    typical = math.exp(float(np.mean(np.log(steps[~box.fixed]))))
+    steps[box.fixed] = typical
+    return plain if np.all(steps == plain) else steps

@@ -63,12 +63,26 @@ def message(run: Run, stop: Stop, spell: Spell = in_python) -> str:
         sentences.append(f"The target {spell('ftarget', '')} = {run.options.ftarget:.6g} was not reached.")
     if counters.evaluations and not math.isfinite(counters.best_fun):
         sentences.append("No evaluation gave a finite value.")
+    if stop.reason in ("stagnation", "maxfevals", "maxiter", "maxtime") and (often := _often_tied(run)):
+        sentences.append(often)
     if stop.reason == "failures" and run.evaluate.errors:
         first = run.evaluate.errors[0]
         sentences.append(f"The first: {first.kind}: {first.message}")
     if count := len(counters.finished):
         sentences.append("1 restart was made." if count == 1 else f"{count} restarts were made.")
     return " ".join(sentences)
+
+
+def _often_tied(run: Run) -> str:
+    """Return a word on few digits where a tenth of the generations could not tell their best apart."""
+    strategy = run.strategy
+    ties = strategy.ties.count
+    if not ties or 10 * ties < strategy.generation:
+        return ""
+    return (
+        f"In {ties} of {strategy.generation} generations the best candidates had equal values: fun may give "
+        "them with too few digits."
+    )
 
 
 def _missed(run: Run, stop: Stop) -> bool:

@@ -3,9 +3,10 @@
 A rule is one class with its endings beside it. Writing the class is all there is to do: it is made for every
 run that asks for it, and its ending appears in message, JSON, exit status and in the decision to start again.
 
-In the words of an ending ``{value}`` is what was measured and ``{limit}`` what it was compared with; any
-other name is an argument of a run, which the library and the command line each spell in their own way:
-``{tolx}``, ``{restarts[=]}`` (an argument to give), ``{stagnation[False]}`` (an argument to give that value).
+In the words of an ending ``{value}`` is what was measured, ``{limit}`` what it was compared with and
+``{error}`` what an exception said; any other name is an argument of a run, which the library and the command
+line each spell in their own way: ``{tolx}``, ``{restarts[=]}`` (an argument to give),
+``{stagnation[False]}`` (an argument to give that value).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Stop:
     argument: str | None = None
     value: float = math.nan
     limit: float = math.nan
+    error: str = ""  # the words of an exception that ended the run
 
     @property
     def ending(self) -> Ending:
@@ -67,7 +69,7 @@ class _Words(Mapping[str, Any]):
         self.stop, self.spell = stop, spell
 
     def __getitem__(self, name: str) -> Any:
-        if name in ("value", "limit"):
+        if name in ("value", "limit", "error"):
             return getattr(self.stop, name)
         return _Spelled(name, self.spell)
 
@@ -154,6 +156,13 @@ ENDINGS: dict[str, Ending] = {
     for ending in (  # those that no rule finds
         Ending("callback", 6, "The callback asked to stop."),
         Ending("interrupted", 7, "Interrupted from the keyboard; x is the best so far."),
+        Ending(
+            "strategy",
+            15,
+            "The strategy failed: {error}; x is the best so far. {restarts[=]} starts it "
+            "again, another {method} may do better.",
+            restarts=True,
+        ),
         Ending(
             "memory",
             16,
@@ -264,6 +273,9 @@ class StrategyStops(Rule):
                restarts=True),
         Ending("diverged", 9, "Diverged: sigma grew to {value:.3g}; fun may be unbounded below, or needs "
                "{bounds}.", restarts=True),
+        Ending("flat", 11, "Flat: all candidates had the same value for {value:.0f} generations. A larger "
+               "{sigma0} may see beyond the plateau, {restarts[=]} tries elsewhere; if fun gives its values "
+               "with few digits, more of them help.", restarts=True),
     )  # fmt: skip
 
     @classmethod
@@ -275,36 +287,9 @@ class StrategyStops(Rule):
         """Ask the strategy; its first reason counts."""
         for reason, value in now.strategy.stop().items():
             argument = reason if hasattr(now.strategy, reason) else None
-            return Stop(reason, argument, value, getattr(now.strategy, reason, math.nan))
+            limit = getattr(now.strategy, "least_difference" if reason == "tolfun" else reason, math.nan)
+            return Stop(reason, argument, value, limit)
         return None
-
-
-@final
-class Flat(Rule):
-    """Ends a search in which all values of a generation have been equal for many generations in a row."""
-
-    ENDINGS = (
-        Ending("flat", 11, "Flat: all candidates had the same value for {value:.0f} generations; a larger "
-               "{sigma0} may see beyond the plateau, {restarts[=]} tries elsewhere.", restarts=True),
-    )  # fmt: skip
-    STATE = ("count",)
-    PATIENCE = 50  # generations; ranks then carry no information, and sigma is a random walk
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule, which every run has."""
-        return cls()
-
-    def watch(self, ranked: Values) -> None:
-        """Count generations without a difference."""
-        self.count = self.count + 1 if len(ranked) > 1 and ranked[0] == ranked[-1] else 0
-
-    def check(self, now: Situation) -> Stop | None:
-        """Compare the count with the patience."""
-        return Stop("flat", None, self.count) if self.count >= self.PATIENCE else None
 
 
 @final

@@ -26,6 +26,7 @@ class Learned:
         self.size = (strategy.n, strategy.dtype)
         self.generation = strategy.generation
         self.scale = strategy.scale
+        self.first_scale = strategy.first_scale
         self._strategy: Strategy | None = strategy
         self._parts: State = {}  # in place of the strategy
 
@@ -49,6 +50,7 @@ class Learned:
         new.set_state(new.get_state() | {name: theirs[name] for name in known})
         if self.scale is not None:  # the learned transform acts before a step size for each coordinate does
             new.scale = self.scale.copy()
+        new.first_scale = self.first_scale  # near the optimum, first values say nothing about fun's scale
         return True
 
 

@@ -29,6 +29,7 @@ from lmma.strategies.parts.checks import (
     checked_rows,
     checked_sigma0,
     checked_threads,
+    checked_tolerance,
     checked_values,
     checked_x0,
     key_from,
@@ -37,12 +38,16 @@ from lmma.strategies.parts.checks import (
 from lmma.strategies.parts.memory import SMALL, refuse_what_does_not_fit
 from lmma.strategies.parts.recombination import Array, default_popsize
 from lmma.strategies.parts.state import State, collect, labels, restore
+from lmma.strategies.parts.ties import Ties
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
 DEFAULT_TOLERANCE = 1e-11
+CONVERGED = frozenset(("tolx", "tolfun"))  # what stop() says of a search that is done
 DIVERGED = 1e20  # steps grown by this factor have no optimum to find
+FLAT = 150  # generations without a difference between values: ranks have carried no information
+SMALL_VALUES = 1e-8  # a function that begins below has a tolfun by its own scale
 
 
 class _Recorded:
@@ -101,6 +106,8 @@ class Strategy(_Recorded, Hooks):
         The best candidate so far and its value.
     box : Box or None
         The bounds.
+    ties : Ties
+        Whether the best candidates of the last generation had equal values, and how often that was so.
     options : dict
         The constants that were given.
     key : (int, int)
@@ -118,7 +125,7 @@ class Strategy(_Recorded, Hooks):
 
     STATE: ClassVar[tuple[str, ...]] = (
         "mean", "sigma", "sigma0", "max_sigma", "generation", "evaluations", "failures", "best_x", "best_fun",
-        "spread", "spread_fun",
+        "spread", "spread_fun", "first_scale", "flat_for",
     )  # fmt: skip
 
     def __init__(
@@ -151,7 +158,7 @@ class Strategy(_Recorded, Hooks):
         if self.box is not None:
             self.max_sigma = max(self.sigma, self.box.largest_sigma(self.scale))
         self.key = key_from(rng)
-        self.tolx, self.tolfun = float(tolx), float(tolfun)
+        self.tolx, self.tolfun = checked_tolerance("tolx", tolx), checked_tolerance("tolfun", tolfun)
         self.generation = 0
         self.evaluations = 0
         self.failures = 0
@@ -159,6 +166,9 @@ class Strategy(_Recorded, Hooks):
         self.best_fun = math.inf
         self.spread = math.inf  # as is the next, until a generation has values
         self.spread_fun = math.inf
+        self.first_scale = 0.0  # the largest |value| of the first generation in which values differed
+        self.flat_for = 0  # generations in a row in which all values were equal
+        self.ties = Ties()
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
@@ -232,6 +242,8 @@ class Strategy(_Recorded, Hooks):
                 np.copyto(self.best_x, self._candidate(best))
             self._recent.append(float(ranked[0]))
             self.spread_fun = float(ranked[-1]) - self._recent[-1]
+            self._note_differences(ranked if values is raw else np.sort(raw[order]))
+            self.ties.look(ranked, self.least_difference)
             self._update(order, ranked)
             self.spread = self._measure_spread()
             self.sigma = min(self.sigma, self.max_sigma)
@@ -242,21 +254,38 @@ class Strategy(_Recorded, Hooks):
             self._placed = 0
 
     def stop(self) -> dict[str, float]:
-        """Return why to stop, as reason -> value; empty while the search is worth going on."""
+        """Return why to stop, as reason -> value; empty while the search is worth going on.
+
+        Values that have never differed are no convergence, whatever the steps: they end as ``flat``.
+        """
         if not (math.isfinite(self.sigma) and self.sigma > 0.0):
             return {"numerical": self.sigma}
         reasons = {}
-        if self.spread < self.tolx:
+        if self.spread < self.tolx and self.first_scale > 0.0:
             reasons["tolx"] = self.spread
-        if self.spread_fun < self.tolfun and len(self._recent) == self._recent.maxlen:
+        least = self.least_difference
+        plateau = self.spread_fun == 0.0 and self.ties.hinder  # fun does differ, by more than that
+        if self.spread_fun < least and not plateau and len(self._recent) == self._recent.maxlen:
             spread = max(max(self._recent) - min(self._recent), self.spread_fun)
-            if spread < self.tolfun:
+            if spread < least:
                 reasons["tolfun"] = spread
+        if self.flat_for >= FLAT:
+            reasons["flat"] = self.flat_for
         known = self.spread < math.inf  # not before the first generation with values
         largest = max(self.sigma, self.spread) if known else self.sigma
         if largest > DIVERGED * self.sigma0:
             reasons["diverged"] = largest
         return reasons
+
+    @property
+    def least_difference(self) -> float:
+        """The difference between values that ``tolfun`` means; 0 until values have differed.
+
+        It is ``tolfun``, unless the values of the first generation all lie below 1e-8: then eleven digits
+        are too few, and it is ``tolfun`` times a ten-thousandth of the largest of them.
+        """
+        small = self.first_scale < SMALL_VALUES
+        return self.tolfun * self.first_scale * 1e-4 if small else self.tolfun
 
     @property
     def result(self) -> OptimizeResult:
@@ -272,7 +301,7 @@ class Strategy(_Recorded, Hooks):
             mean=self._inside(self.mean),
             sigma=self.sigma,
             hess_inv=self._hess_inv(),
-            success=bool(self.stop()) and math.isfinite(self.best_fun),
+            success=not CONVERGED.isdisjoint(self.stop()) and math.isfinite(self.best_fun),
             method=self.name,
         )
 
@@ -335,7 +364,7 @@ class Strategy(_Recorded, Hooks):
 
         Between :meth:`ask` and :meth:`tell` it is that of before the candidates were asked for.
         """
-        state = collect({"": self, **self._parts()})
+        state = collect(self._all_parts())
         state["recent"] = np.array(self._recent, dtype=np.float64)
         state["key"] = np.array(self.key, dtype=np.uint64)
         state["scale"] = np.empty(0) if self.scale is None else self.scale.copy()
@@ -346,7 +375,7 @@ class Strategy(_Recorded, Hooks):
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of :meth:`get_state`, taken from a strategy of the same kind and size."""
-        parts = {"": self, **self._parts()}
+        parts = self._all_parts()
         boxed = set() if self.box is None else {f"box.{name}" for name in self.box.get_state()}
         if odd := sorted(set(state) ^ (labels(parts) | boxed | {"recent", "key", "scale", "injected"})):
             raise ValueError(f"state is not of a {self.name} strategy like this one: {', '.join(odd)}")
@@ -362,12 +391,25 @@ class Strategy(_Recorded, Hooks):
 
     # Helpers
 
+    def _all_parts(self) -> dict[str, object]:
+        return {"": self, "ties": self.ties, **self._parts()}
+
     def _candidate(self, row: int) -> Array:
         """Return one of the candidates that were asked for last."""
         if self._asked is None:
             raise ValueError("there are no candidates: call ask() first")
         candidate: Array = self._asked[row]
         return candidate
+
+    def _note_differences(self, ranked: Array) -> None:
+        """Take note of whether the values of a generation differ at all, and of how large they are."""
+        least, most = float(ranked[0]), float(ranked[-1])
+        if least == most:
+            self.flat_for = self.flat_for + 1 if len(ranked) > 1 else 0
+            return
+        self.flat_for = 0
+        if self.first_scale == 0.0:
+            self.first_scale = max(abs(least), abs(most))
 
     def _inside(self, x: Array) -> Array:
         """Return a copy of ``x``, moved into the box."""

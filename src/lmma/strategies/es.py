@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
 
+REACH = 1e3  # times the initial step: so far ties may drive the search from where it began
+
+
 class Source:
     """The standard normal vectors of a run, a pure function of (key, generation, candidate)."""
 
@@ -212,6 +215,14 @@ class ES(Strategy):
         self.step.follow(best)  # [A1:13]
         self.transform.update(best, self.step.path)
         self.sigma *= self.step.factor()  # [A1:19]
+        if self.ties.hinder and self._typical_step < self._longest_step():
+            # Not in [A1]: docs/departures.md
+            self.sigma *= math.exp(0.2 + self.parameters.c_sigma / self.parameters.d_sigma)
+
+    def _longest_step(self) -> float:
+        """Return how long a typical step, per coordinate, may become for no better reason than ties."""
+        scale = 1.0 if self.scale is None else math.sqrt(squared_length(self.scale) / self.n)
+        return REACH * self.sigma0 * scale
 
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation; if few candidates have values, the weights close ranks."""

@@ -37,6 +37,7 @@ from lmma.strategies.parts.recombination import Array, Indices, Selection, cumul
 from lmma.strategies.parts.sources import companion
 from lmma.strategies.parts.stepsize import overcrowding, path_is_short
 
+SHORTEST = 1e-10  # of |v|: its square no longer shows in 1 + v2, and under noise v would shrink to nothing
 LARGEST_CHANGE = 0.7  # of |v| and of each element of D in one generation
 
 
@@ -138,6 +139,9 @@ class ScaledDirection(Transform):
         longest = max(float(np.sqrt(np.dot(gradient_v, gradient_v))) / v, float(np.abs(s).max()))
         factor = min(1.0, LARGEST_CHANGE / longest) if longest > 0 else 1.0
         self.direction += factor * gradient_v
+        length = float(np.sqrt(np.dot(self.direction, self.direction)))
+        if length < SHORTEST:
+            self.direction *= SHORTEST / length
         self.scales *= 1 + factor * s
 
     def balance(self, generation: int) -> float:

@@ -150,6 +150,42 @@ def test_the_default_step_size_fits_the_box():
     assert 1e-4 < result.sigma < 1e-3
 
 
+def test_two_vectors_for_two_variables_are_refused_as_they_have_two_readings():
+    low, high = np.array([-5.0, 0.0]), np.array([5.0, 1.0])
+    with pytest.raises(ValueError, match=r"two ways.*Bounds\(\[-5.0, 0.0\], \[5.0, 1.0\]\)"):
+        lmma.minimize(sums_of_squares, [1.0, 0.5], bounds=[low, high], vectorized=True)
+    for pairs in ([(-5, 5), (0, 1)], np.array([(-5, 5), (0, 1)])):
+        assert [side.tolist() for side in read_bounds(pairs, 2)] == [[-5, 0], [5, 1]]
+    assert [side.tolist() for side in read_bounds(scipy.optimize.Bounds(low, high), 2)] == [[-5, 0], [5, 1]]
+    # the same box in both readings
+    same = [np.array([0.0, 1.0]), np.array([1.0, 2.0])]
+    assert [side.tolist() for side in read_bounds(same, 2)] == [[0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize("boundary", WAYS)
+def test_a_box_between_two_numbers_of_single_precision_is_refused(boundary):
+    narrow = [(-1.0, 1.0), (1e6 + 0.01, 1e6 + 0.02)]
+    x0 = [0.0, 1e6 + 0.015]
+    with pytest.raises(ValueError, match=r"coordinate 1.*no float32 number.*dtype='float64'"):
+        lmma.minimize(sums_of_squares, x0, bounds=narrow, boundary=boundary, dtype="float32")
+    # one number in between: the coordinate is fixed there, and no evaluation lies outside
+    one = [(-1.0, 1.0), (1e6 - 0.01, 1e6 + 0.01)]
+    seen = []
+
+    def fun(X):
+        seen.append(X.astype(np.float64))
+        return np.sum((X - 0.5) ** 2, axis=1)
+
+    lmma.minimize(
+        fun, [0.0, 1e6], bounds=one, boundary=boundary, dtype="float32", vectorized=True, maxiter=30, rng=1
+    )
+    rows = np.concatenate(seen)
+    assert np.all(rows[:, 1] == 1e6)
+    assert np.all(np.abs(rows[:, 0]) <= 1)
+    with pytest.raises(ValueError, match="single float32 number for every coordinate"):
+        lmma.minimize(sums_of_squares, [1e6], bounds=one[1:], boundary=boundary, dtype="float32")
+
+
 def test_scipys_interface_takes_bounds():
     result = scipy.optimize.minimize(
         lambda x: float(np.sum((x + 2.0) ** 2)), np.ones(4), method=lmma.scipy_method("ma-es"),

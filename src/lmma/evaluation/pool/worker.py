@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmma.evaluation.base import Function, as_number, as_numbers
+from lmma.evaluation.base import Function, as_number, call_with_rows
 from lmma.evaluation.failures import TaskFailure
 from lmma.evaluation.pool.shared_memory import IDLE, MemoryLayout, SharedMemory
 
@@ -117,10 +117,10 @@ def serve(setup: WorkerSetup, memory: SharedMemory, fun: Function, args: tuple[o
         x = memory.candidates[first : first + rows].copy()  # fun may keep or alter what it is given
         try:
             if setup.vectorized:
-                values = as_numbers(fun(x, *args), rows)
+                values = call_with_rows(fun, x, args)
             else:
                 values = np.array([as_number(fun(x[0], *args))])
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
+        except BaseException as error:
             kind, content = FAILED, pickle.dumps(TaskFailure.of(error))
         else:
             kind, content = DONE, values.tobytes()

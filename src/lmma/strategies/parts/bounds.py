@@ -58,9 +58,10 @@ class Box(ABC):
         low, high = lower.astype(dtype), upper.astype(dtype)
         self.lower: Array = np.where(low < lower, np.nextafter(low, np.full_like(low, np.inf)), low)
         self.upper: Array = np.where(high > upper, np.nextafter(high, np.full_like(high, -np.inf)), high)
-        self.fixed = lower == upper
-        if np.any(self.fixed):  # the same number twice, even where it is no single-precision number
-            self.lower[self.fixed] = self.upper[self.fixed] = lower[self.fixed]
+        fixed = lower == upper
+        if np.any(fixed):  # the same number twice, even where it is no single-precision number
+            self.lower[fixed] = self.upper[fixed] = lower[fixed]
+        self.fixed = self.lower == self.upper  # in single precision, one number may be all that is between
         self.finite = bool(np.any(np.isfinite(lower)) or np.any(np.isfinite(upper)))
 
     def repair(self, candidates: Array, rows: Indices | None = None) -> None:
@@ -261,8 +262,9 @@ def box(
     Parameters
     ----------
     bounds : None, scipy.optimize.Bounds, list of (low, high), or [low, high]
-        None stands for no bound, also inside pairs. Two numbers or two vectors are lower and upper bounds;
-        for n = 2 two pairs are read as SciPy does, one pair for each coordinate.
+        None stands for no bound, also inside pairs. Two numbers or two vectors are lower and upper bounds.
+        For n = 2 two pairs are read as SciPy does, one pair for each coordinate; two NumPy vectors, which
+        could mean either, are refused where that makes a difference.
     x0 : ndarray, (n,)
         The start, which must lie inside.
     boundary : {"reflect", "smooth", "project"}
@@ -292,7 +294,24 @@ def box(
             f"x0 must lie within bounds: x0[{i}] = {x0[i]:g} is outside [{lower[i]:g}, {upper[i]:g}]; "
             "numpy.clip(x0, low, high) moves it in"
         )
-    return WAYS[boundary](lower, upper, dtype)
+    made = WAYS[boundary](lower, upper, dtype)
+    _refuse_what_precision_cannot_tell(made, lower, upper)
+    return made
+
+
+def _refuse_what_precision_cannot_tell(made: Box, lower: Values, upper: Values) -> None:
+    """Raise ValueError where no number of the box's precision lies between two bounds, or one in each."""
+    if np.any(empty := made.lower > made.upper):
+        i = int(np.flatnonzero(empty)[0])
+        between = f"[{float(lower[i])!r}, {float(upper[i])!r}]"
+        raise ValueError(
+            f"bounds of coordinate {i}, {between}, have no {made.lower.dtype} number between them: use "
+            "dtype='float64', or add the large part of the coordinate inside fun"
+        )
+    if np.all(made.fixed):
+        raise ValueError(
+            f"bounds leave a single {made.lower.dtype} number for every coordinate: use dtype='float64'"
+        )
 
 
 def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
@@ -306,6 +325,8 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
             f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; got {bounds!r}"
         ) from None
     if len(pairs) == n and all(np.ndim(pair) == 1 and len(pair) == 2 for pair in pairs):
+        if n == 2 and isinstance(pairs, list):
+            _refuse_two_vectors(pairs)
         return (
             np.array([-math.inf if low is None else low for low, _ in pairs], dtype=np.float64),
             np.array([math.inf if high is None else high for _, high in pairs], dtype=np.float64),
@@ -316,6 +337,17 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
         f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high] with numbers or "
         f"vectors of length {n}; got {len(pairs)} entries"
     )
+
+
+def _refuse_two_vectors(pairs: list[Any]) -> None:
+    """Raise ValueError for two NumPy vectors at n = 2: pairs are SciPy's reading, vectors look like sides."""
+    first, second = pairs
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and first[1] != second[0]:
+        raise ValueError(
+            "bounds of two variables as two vectors can be read in two ways: say "
+            f"scipy.optimize.Bounds({first.tolist()}, {second.tolist()}) if these are lower and upper "
+            f"bounds, or [{tuple(first.tolist())}, {tuple(second.tolist())}] if each is a pair (low, high)"
+        )
 
 
 def _vector(side: npt.ArrayLike | None, n: int, none: float) -> Values:

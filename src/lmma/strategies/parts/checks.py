@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -71,6 +72,23 @@ def checked_popsize(popsize: int | None, default: int) -> int:
     if popsize < 2:
         raise ValueError(f"popsize must be at least 2, got {popsize}: ranking needs a choice")
     return int(popsize)
+
+
+def checked_number(name: str, value: Any, remedy: str = "") -> float:
+    """Return ``value`` if it is a real number and not NaN, or say what ``name`` must be."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number{remedy}; got {value!r}")
+    if value != value:
+        raise ValueError(f"{name} must be a number{remedy}; got NaN")
+    return float(value)
+
+
+def checked_tolerance(name: str, value: Any) -> float:
+    """Return a tolerance, 0 where it is switched off."""
+    tolerance = checked_number(name, value, ", 0 to switch the rule off")
+    if tolerance < 0:
+        raise ValueError(f"{name} must not be negative, 0 switches the rule off; got {value!r}")
+    return tolerance
 
 
 def checked_threads(threads: int | None) -> int:
@@ -166,10 +184,19 @@ def checked_rows(rows: npt.ArrayLike, popsize: int) -> Indices:
 
 def checked_injected(points: npt.ArrayLike, n: int, dtype: npt.DTypeLike) -> Array:
     """Return a fresh array of points, one per row, or say what is wrong with them."""
-    rows = np.atleast_2d(np.array(points, dtype=dtype))
+    with np.errstate(over="ignore"):
+        rows = np.atleast_2d(np.array(points, dtype=dtype))
     if rows.ndim != 2 or rows.shape[1] != n or not np.all(np.isfinite(rows)):
         raise ValueError(
             f"points must be finite and have shape ({n},) or (rows, {n}), got shape {np.shape(points)}"
+        )
+    largest = 1e-4 * math.sqrt(
+        float(np.finfo(rows.dtype).max)
+    )  # beyond, the square of a distance is infinite
+    if np.any(np.abs(rows) > largest):
+        raise ValueError(
+            f"points must be within reach: no coordinate beyond {largest:.0e} in {rows.dtype}; got "
+            f"{float(np.abs(rows).max()):g}"
         )
     return rows
 

@@ -6,6 +6,8 @@ given by keyword, or else computed from the others, in whatever order that takes
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -39,6 +41,20 @@ class _Resolver:
         return value
 
 
+def _check_constant(name: str, kind: str, value: Any) -> None:
+    """Raise TypeError or ValueError for a constant that is not of its kind, or a rate that is none."""
+    if kind in ("int", "float"):
+        number = numbers.Integral if kind == "int" else numbers.Real
+        if isinstance(value, bool) or not isinstance(value, number):
+            raise TypeError(f"{name} must be {'an integer' if kind == 'int' else 'a number'}, got {value!r}")
+        if not math.isfinite(value):
+            raise ValueError(f"{name} must be finite, got {value!r}")
+    if name in ("c_sigma", "d_sigma") and not value > 0:
+        raise ValueError(f"{name} must be positive, got {value!r}")
+    if name.startswith("c_") and kind == "float" and not 0 <= value <= 1:
+        raise ValueError(f"{name} is a rate and must lie between 0 and 1, got {value!r}")
+
+
 @dataclass(frozen=True)
 class _Size:
     n: int
@@ -67,6 +83,9 @@ class Parameters(_Size):
         return tuple(f.name for f in fields(cls) if f.init and f.kw_only)
 
     def __post_init__(self) -> None:
+        for option in fields(self):
+            if option.init and option.kw_only and (given := getattr(self, option.name)) is not None:
+                _check_constant(option.name, str(option.type), given)
         if self.weights is not None:
             weights = normalised_weights(self.lam, self.mu, self.weights)
             self._set(weights=weights, mu=len(weights))
