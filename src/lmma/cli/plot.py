@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def read_log(file: Path) -> dict[str, list[Any]]:
             if number == len(lines):
                 break  # the run is just writing it
             raise UsageError(f"{file}, line {number}: not a record of lmma minimize --log") from None
-        if not (isinstance(record, dict) and "evaluations" in record):
+        if not (isinstance(record, dict) and "evaluations" in record and _holds_numbers(record)):
             raise UsageError(f"{file}, line {number}: not a record of lmma minimize --log")
         records.append(record)
     if not records:
@@ -65,3 +66,11 @@ def _hint(file: Path) -> str:
     import zipfile
 
     return ", and this is a checkpoint; lmma resume goes on from it" if zipfile.is_zipfile(file) else ""
+
+
+def _holds_numbers(record: dict[str, Any]) -> bool:
+    """Return whether every quantity is a number that can be drawn, or None where there was none."""
+    return isinstance(record["evaluations"], int) and all(
+        value is None or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
+        for value in record.values()
+    )

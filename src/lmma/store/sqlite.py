@@ -296,7 +296,8 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(self._explain(error)) from error
+            words = self._explain(error)  # of a damaged file they may quote any bytes
+            raise StoreError("".join(c if c.isprintable() else "?" for c in words)) from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         name = getattr(error, "sqlite_errorname", "") or ""
