@@ -24,6 +24,7 @@ from lmma.evaluation import Failure
 from lmma.run.checkpoint_file import Arrays, CheckpointError, Header, header_of, previous, read, write
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.restarts import Plan
+from lmma.strategies.registry import methods
 
 if TYPE_CHECKING:
     from lmma.run.run import Run
@@ -68,9 +69,10 @@ class Checkpoint:
         if method != "auto" or not self.file.exists():
             return method
         try:
-            return str(header_of(self.file)["identity"]["method"])
+            saved = str(header_of(self.file)["identity"]["method"])
         except (OSError, zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError):
             return method  # whoever reads the file in earnest refuses it and says why
+        return saved if saved in methods() else method  # module:Class would import what the file names
 
     def save_if_due(self, run: Run) -> None:
         """Write ``run`` if the last checkpoint is old enough."""
