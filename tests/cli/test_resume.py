@@ -56,8 +56,8 @@ def test_what_a_file_names_does_not_happen_unasked(lmma, forged, tmp_path, words
 
 
 @pytest.mark.parametrize("words", [
-    ["attack", "--out", "ran"], ["bench"], ["--version"], ["minimize", "--help"], ["minimize", "--no-such"], [7],
-    {"minimize": 1}, ["minimize", "sphere\0"], ["minimize", "sphere", "--set", "m=" + "(" * 5000],
+    ["attack", "--out", "ran"], ["bench"], ["--version"], ["minimize", "--help"], ["minimize", "--no-such"],
+    [7], {"minimize": 1}, ["minimize", "sphere\0"], ["minimize", "sphere", "--set", "m=" + "(" * 5000],
 ])  # fmt: skip
 def test_a_command_line_that_is_none_of_minimize_is_refused(lmma, forged, words):
     forged(words)

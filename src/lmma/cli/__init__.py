@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from lmma.cli.status import INTERRUPTED, OK, USAGE, UsageError
+from lmma.cli.status import INTERRUPTED, OK, UsageError
 
 COMMANDS = {
     "minimize": "minimise a built-in problem, a Python function or an external program",
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _main(words)
     except UsageError as error:
         _complain(str(error))
-        return USAGE
+        return error.status
     except KeyboardInterrupt:
         print("\nlmma: interrupted", file=sys.stderr)
         return INTERRUPTED

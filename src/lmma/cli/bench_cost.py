@@ -52,8 +52,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--dims must be numbers of variables, 2 or more, got {args.dims!r}")
     if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         # NumPy reads these when it is imported: too late for this process.
+        import lmma
+
+        # -P: modules of the current directory are not meant, unless lmma itself is there
+        safe = [] if Path(lmma.__file__).resolve().parents[1] == Path.cwd() else ["-P"]
         return subprocess.run(
-            [sys.executable, "-m", "lmma", *args.words], env={**os.environ, **ONE_THREAD}
+            [sys.executable, *safe, "-m", "lmma", *args.words], env={**os.environ, **ONE_THREAD}
         ).returncode
     try:
         args.out.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
-from lmma.cli.target import Target, find_modules_here, find_target, travel_by_value
+from lmma.cli.target import Target, find_target, import_methods_here, travel_by_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,10 +109,10 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
     from lmma.cli.options import respelled
     from lmma.cli.signals import Interrupts
     from lmma.cli.summary import Summary
+    from lmma.evaluation.failures import WorkersError
     from lmma.run.checkpoint import CheckpointError
 
-    if ":" in str(getattr(args, "method", "")):
-        find_modules_here()
+    import_methods_here([getattr(args, "method", "")])
     interrupts = Interrupts()
     try:
         search, seed = _prepared(args, target, interrupts)
@@ -127,6 +127,8 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
             result = search.execute(catch_interrupt=True)
     except TypeError as error:  # an objective that returns no number is a mistake, not a failure
         raise UsageError(f"{target.name}: {respelled(error)}") from None
+    except WorkersError as error:
+        raise UsageError(f"{target.name}: {error}", status.ALL_FAILED) from None
     return Summary(target.name, search, result, seed, time.perf_counter() - begin)
 
 

@@ -1,7 +1,7 @@
 """``lmma resume``.
 
 A checkpoint can come from anyone. From it come the state of the search and its options; what is executed, in
-which folder, and what is written besides the checkpoint comes from the command line, or is shown and agreed to.
+which folder, and what is written besides comes from the command line, or is shown and agreed to.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ lmma minimize replace earlier ones: a larger budget, for instance.
 
 A file can come from anyone. A run of a built-in problem goes on at once. Where the file names code to import,
 a program to run, a cluster to connect to, files to write, or a folder to do so in, lmma shows them and asks;
-where nobody can be asked it refuses. Name them again, or say --trust, which also goes to the folder the run was
-started in. What you name yourself is taken from the folder you are in.
+where nobody can be asked it refuses. Name them again, or say --trust, which also goes to the folder the run
+was started in. What you name yourself is taken from the folder you are in.
 
 examples:
   lmma resume run.npz --max-evaluations 1e6
@@ -84,7 +84,7 @@ class SavedCommand:
     parser: argparse.ArgumentParser
 
     def with_further(self, further: list[str]) -> argparse.Namespace:
-        """Return the arguments with those of the user in place of earlier ones; ``given`` names the latter."""
+        """Return the arguments, the user's in place of the file's; ``given`` names the user's."""
         mine = _parsed(self.parser, further)
         nothing = vars(_parsed(self.parser, []))
         given = {name for name, value in vars(mine).items() if name not in nothing or value != nothing[name]}
@@ -161,9 +161,10 @@ def _agreed(
             return
         raise UsageError("nothing was done")
     typed = f"lmma resume {_shown(name)} {' '.join(map(_shown, further))}".rstrip()
+    explicit = _explicit(name, merged, acts, further)
     raise UsageError(
         f"{name} comes with more than a search: the run {story}{place}. If you trust it, say so: "
-        f"{typed} {TRUST}; or name it yourself, in the folder you are in: {_explicit(name, merged, acts, further)}"
+        f"{typed} {TRUST}; or name it yourself, in the folder you are in: {explicit}"
     )
 
 

@@ -1,8 +1,8 @@
 """The file of a checkpoint: arrays and a JSON header, written whole or not at all.
 
 The file is an ordinary ``.npz`` archive, stored without compression and without pickle. Its comment, the
-last 64 bytes, is the SHA-256 of all bytes before, so any damage is noticed before anything is read. A checksum
-proves nothing about who wrote it: nothing that a file names is imported, run or written unless the user
+last 64 bytes, is the SHA-256 of all bytes before, so any damage is noticed before anything is read. It
+does not tell who wrote the file: nothing that a file names is imported, run or written unless the user
 names it or agrees (``lmma resume``), so a file from a stranger can at worst be a wrong start.
 """
 
