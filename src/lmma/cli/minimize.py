@@ -185,9 +185,13 @@ def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
     if hasattr(args, "rng"):
         return int(args.rng)
     if saved is not None and saved.file.exists():
-        from lmma.run.checkpoint import read
+        from lmma.run.checkpoint import CheckpointError, read
 
-        return int(read(saved.file)[0]["extra"].get("seed", 0))
+        extra = read(saved.file)[0].get("extra")
+        seed = extra.get("seed", 0) if isinstance(extra, dict) else None
+        if type(seed) is not int or seed < 0:
+            raise CheckpointError(f"checkpoint {saved.file} is refused: its seed is {seed!r:.40}")
+        return seed
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
+from lmma.store.untrusted import read_json
 
 PLOT_FILES = (".png", ".svg", ".pdf")
 
@@ -43,7 +43,7 @@ def read_log(file: Path) -> dict[str, list[Any]]:
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
+            record = read_json(line)
         except ValueError:
             if number == len(lines):
                 break  # the run is just writing it

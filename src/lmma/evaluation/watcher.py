@@ -1,8 +1,8 @@
 """A process that tidies up after another one: kills the programs and removes the files it left behind.
 
 A process that is killed cannot do so itself. Its watcher is told in advance, on a pipe, what there is; the
-end of the pipe means that the process is gone, whatever ended it. It is a script of the standard library alone,
-in a session of its own and nobody's child, so that what kills the process does not meet it too.
+end of the pipe means that the process is gone, whatever ended it. It is a script of the standard library
+alone, in a session of its own and nobody's child, so that what kills the process does not meet it too.
 
 A line on the pipe is: a token, then a file (in hexadecimal) or ``-``, then a process group or ``-``. A token
 alone says that all of it is gone already.

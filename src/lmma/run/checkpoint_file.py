@@ -14,12 +14,15 @@ import io
 import json
 import os
 import shutil
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+
+from lmma.store.untrusted import read_json
 
 FORMAT = "lmma checkpoint"
 VERSION = 2  # of the format; raised whenever an older reader would misread it
@@ -29,6 +32,12 @@ HEADER = "header"
 
 Header = dict[str, Any]  # what JSON can say
 Arrays = dict[str, npt.NDArray[Any]]
+
+
+UNREADABLE = (
+    zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
+    NotImplementedError, RuntimeError, struct.error,
+)  # fmt: skip
 
 
 class CheckpointError(ValueError):
@@ -111,7 +120,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
 def header_of(path: Path) -> Header:
     """Return the header of a file that has not been checked; any damage raises."""
     with zipfile.ZipFile(path) as archive:
-        header: Header = json.loads(_array(archive, HEADER, path.stat().st_size).tobytes())
+        header: Header = read_json(_array(archive, HEADER, path.stat().st_size).tobytes())
     return header
 
 
@@ -124,7 +133,7 @@ def _decode(path: Path, file: BinaryIO) -> tuple[Header, Arrays]:
         raise _refused(path, "its contents do not match its checksum: damaged, cut short or altered")
     try:
         return _unpack(path, file, size)
-    except (zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, MemoryError) as error:
+    except UNREADABLE as error:
         if isinstance(error, CheckpointError):
             raise
         raise _refused(path, f"it is no checkpoint of lmma ({error})") from None
@@ -132,7 +141,9 @@ def _decode(path: Path, file: BinaryIO) -> tuple[Header, Arrays]:
 
 def _unpack(path: Path, file: BinaryIO, size: int) -> tuple[Header, Arrays]:
     with zipfile.ZipFile(file) as archive:
-        header = json.loads(_array(archive, HEADER, size).tobytes())
+        if sum(member.file_size for member in archive.infolist()) > size:
+            raise _refused(path, "it promises more than it holds")
+        header = read_json(_array(archive, HEADER, size).tobytes())
         if header.get("format") != FORMAT:
             raise _refused(path, "it is no checkpoint of lmma")
         if header.get("version") != VERSION:

@@ -141,13 +141,13 @@ class JsonLog:
 
 def _records_up_to(path: str, evaluations: int) -> list[str]:
     """Return the lines of a log up to a number of evaluations; a last line that was cut short is dropped."""
-    import json
+    from lmma.store.untrusted import read_json
 
     lines = []
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         for line in file:
             try:
-                if not json.loads(line)["evaluations"] <= evaluations:
+                if not read_json(line)["evaluations"] <= evaluations:
                     break
             except (ValueError, KeyError, TypeError):
                 break

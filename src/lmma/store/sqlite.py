@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any
 
 from lmma.store.owner import Owner, is_dead, myself
+from lmma.store.untrusted import read_json
 
 Record = dict[str, Any]
 Check = Callable[[str, str, Record], str | None]  # (key, kind, record) -> what is wrong with it, or None
@@ -213,7 +214,7 @@ class Store:
         if not isinstance(text, str) or _digest(text) != digest:
             return {}, "its text does not match its checksum"
         try:
-            record = json.loads(text)
+            record = read_json(text)
         except ValueError:
             return {}, "it is not JSON"
         if not isinstance(record, dict):
