@@ -54,9 +54,8 @@ def test_odd_headers_are_refused_or_harmless(saved):
                 warnings.simplefilter("ignore")
                 try:
                     result = go_on(path, method, 4)
-                except CheckpointError as error:
+                except CheckpointError:
                     refused += 1
-                    assert "refused" in str(error) or "version" in str(error)
                 else:  # what was changed does not matter, or is possible
                     assert np.isfinite(result.x).all()
                     assert np.isfinite(result.fun)

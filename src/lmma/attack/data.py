@@ -14,8 +14,9 @@ import os
 import struct
 import zlib
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ def read_idx(path: str | os.PathLike[str]) -> Bytes:
             raise ValueError(f"{path} is damaged: {error}; fetch it again") from None
 
 
-def _idx(path: Path, file: IO[bytes], at_most: int) -> Bytes:
+def _idx(path: Path, file: BufferedIOBase, at_most: int) -> Bytes:
     """Return the array in ``file``, which can hold ``at_most`` bytes; no more is read than it promises."""
     head = file.read(4)
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] != 8 or not 1 <= head[3] <= 4:

@@ -82,5 +82,7 @@ def run(args: argparse.Namespace) -> int:
         save(time_per_sample(record), args.out / "cost.png")
         print(f"{args.out / 'cost.png'}: time per sample over n")
     except ImportError:
-        print("no plot: matplotlib is not installed (pip install 'lmma[plot]')")
+        from lmma.kernels.install import how_to_install
+
+        print(f"no plot: matplotlib is not installed ({how_to_install('plot')})")
     return status.OK

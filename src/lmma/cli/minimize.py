@@ -238,7 +238,9 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
         from importlib.util import find_spec
 
         if find_spec("matplotlib") is None:
-            raise UsageError("--plot needs matplotlib: pip install 'lmma[plot]'")
+            from lmma.kernels.install import how_to_install
+
+            raise UsageError(f"--plot needs matplotlib: {how_to_install('plot')}")
     save_x = None
     if args.save_x is not None:
         save_x = arguments.writable(args.save_x, "--save-x", arguments.VECTOR_FILES)

@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from lmma.evaluation.pool.worker import Report, WorkerSetup
 from lmma.kernels.blas import THREAD_VARIABLES
@@ -149,7 +150,5 @@ def safe_path() -> list[str]:
 
 
 def _where_lmma_is() -> str:
-    import lmma
-
-    file = os.path.abspath(lmma.__file__)
-    return json.dumps([safe_path(), file, os.path.dirname(file)])
+    folder = Path(__file__).absolute().parents[2]
+    return json.dumps([safe_path(), str(folder / "__init__.py"), str(folder)])
