@@ -1,4 +1,6 @@
 import gzip
+import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -94,3 +96,24 @@ def test_files_that_do_not_belong_together_are_refused(folder):
     write_idx(next(folder.glob("t10k-images*")), np.zeros((12, 8, 8), np.uint8))
     with pytest.raises(ValueError, match="differ in size"):
         load_mnist(folder)
+
+
+@pytest.mark.parametrize(("shape", "words"), [
+    ((200, 1000, 1000), "more follow"), ((2**32 - 1, 2**32 - 1, 9), "more than the 1,073,741,824 allowed"),
+    ((900, 1000, 1000), "fewer follow"),
+])  # fmt: skip
+def test_an_idx_file_that_unpacks_without_end_is_refused_early(shape, words, tmp_path):
+
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb", 9) as file:
+        file.write(
+            struct.pack(">BBBBIII", 0, 0, 8, 3, *((3, 1000, 1000) if words == "more follow" else shape))
+        )
+        for _ in range(200):
+            file.write(bytes(1 << 20))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=words):
+        read_idx(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20e6

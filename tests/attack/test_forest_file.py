@@ -1,4 +1,7 @@
 import json
+import struct
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -170,4 +173,50 @@ def test_arrays_of_the_wrong_type_are_refused(forest, tmp_path, name):
     arrays[name] = np.zeros((2, 2, 2), dtype=np.int16)
     np.savez(path, **arrays)
     with pytest.raises(ValueError, match="damaged"):
+        load_forest(path)
+
+
+def bomb(path, **sizes):
+    """An archive of a few MB whose arrays promise, and hold, far more."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("words", "roots", "used", "values", "classes", "header"):
+            rows = sizes.get(name, 1)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                shape = f"({rows * (1 << 20) // 8},)"
+                head = f"{{'descr': '<u8', 'fortran_order': False, 'shape': {shape}, }}"
+                head = head.ljust(117) + "\n"
+                member.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
+                for _ in range(rows):
+                    member.write(bytes(1 << 20))
+
+
+@pytest.mark.parametrize("sizes", [{"words": 300}, {"header": 300}, {"classes": 1100}])
+def test_a_bomb_is_refused_before_it_takes_memory(sizes, tmp_path):
+    path = tmp_path / "bomb.npz"
+    bomb(path, **sizes)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="its arrays would take"):
+        load_forest(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10e6
+
+
+def test_an_array_that_promises_more_than_it_holds_is_refused(tmp_path):
+    path = tmp_path / "promise.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("words", "roots", "used", "values", "classes", "header"):
+            head = "{'descr': '<u8', 'fortran_order': False, 'shape': (1000000000000,), }".ljust(117) + "\n"
+            archive.writestr(
+                f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + bytes(8)
+            )
+    with pytest.raises(ValueError, match="damaged or not a forest"):
+        load_forest(path)
+
+
+def test_a_header_nested_without_end_is_refused(tmp_path):
+    path = tmp_path / "deep.npz"
+    deep = np.frombuffer(b"[" * 100_000, np.uint8)
+    np.savez(path, **dict.fromkeys(("words", "roots", "used", "values", "classes"), np.zeros(1)), header=deep)
+    with pytest.raises(ValueError, match="nested too deeply"):
         load_forest(path)

@@ -116,10 +116,11 @@ def test_a_run_that_was_killed_is_resumed_to_the_same_end(lmma, outcome, started
     process.communicate()
     assert process.returncode == 130
     assert (tmp_path / "run.npz").exists()
-    resumed = outcome("resume", "run.npz")
+    mine = ("slow:sphere", "--log", "run.jsonl")
+    resumed = outcome("resume", "run.npz", *mine)
     assert resumed["x"] == whole["x"]
     assert (resumed["nfev"], resumed["seed"]) == (whole["nfev"], 4)
-    longer = outcome("resume", "run.npz", "--max-generations", 250)
+    longer = outcome("resume", "run.npz", *mine, "--max-generations", 250)
     assert longer["nit"] == 250
 
 

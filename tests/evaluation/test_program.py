@@ -4,12 +4,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lmma.evaluation import Serial
-from lmma.evaluation.program import Program, ProgramError
+from lmma.evaluation.base import EvaluationOptions
+from lmma.evaluation.pickling import dumps
+from lmma.evaluation.program import KEPT, Program, ProgramError
+from lmma.evaluation.watcher import watcher
 
 READ_FILE = "import sys; print('noise'); print(sum(float(line) for line in open(sys.argv[1])))"
 READ_INPUT = "import sys; print(sum(float(line) for line in sys.stdin)); print()"
@@ -102,6 +108,7 @@ def test_an_interrupt_while_the_program_starts_leaves_no_program_behind(monkeypa
         os.kill(os.getpid(), signal.SIGINT)
         return born[-1]
 
+    watcher.tell("warm", gone=True)  # it is a process too, and not the one that is meant
     monkeypatch.setattr(subprocess, "Popen", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -111,3 +118,99 @@ def test_an_interrupt_while_the_program_starts_leaves_no_program_behind(monkeypa
     finally:
         signal.signal(signal.SIGINT, before)
     assert born[0].poll() == -signal.SIGTERM
+
+
+# Nothing is left behind, nothing is waited for without end
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+MARK = "98" + str(os.getpid())  # seconds to sleep: what a program of ours is known by
+
+
+def left_behind(mark=MARK):
+    """The processes that still sleep for us."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if mark.encode() in words and "State:\tZ" not in (folder / "status").read_text():
+                    found.append(folder.name)
+            except OSError:
+                pass
+    return found
+
+
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@linux
+@pytest.mark.parametrize(
+    "command", [f"sh -c 'sleep {MARK} & echo 3'", f"sh -c 'sleep {MARK} 2>&1 & echo 3' {{file}}"]
+)
+def test_a_child_that_holds_the_output_is_not_waited_for(command):
+    assert Program(command)(np.zeros(2)) == 3.0
+    wait_until(lambda: not left_behind())
+
+
+@linux
+def test_a_child_that_does_not_listen_is_ended_with_its_program():
+    program = Program(f'sh -c \'trap "" TERM; (trap "" TERM; sleep {MARK}; sleep {MARK}) & sleep {MARK}\'')
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        program(np.zeros(2))
+    wait_until(lambda: not left_behind())
+
+
+def test_output_is_read_with_a_limit():
+    code = "import sys; [sys.stdout.write('x' * 9999 + chr(10)) for _ in range(3000)]; print(4.5)"
+    program = python(code)
+    program(np.zeros(1))
+    tracemalloc.start()
+    assert program(np.zeros(1)) == 4.5
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20 * KEPT
+
+
+@pytest.mark.parametrize("code", ["print('1' * 70000)", "print(7); print(chr(10) * 70000)"])
+def test_half_a_line_is_no_number(code):
+    with pytest.raises(ProgramError, match="no number in a line of the last 65,536 bytes"):
+        python(code)(np.zeros(1))
+
+
+@linux
+def test_a_time_out_leaves_neither_file_nor_program(tmp_path, monkeypatch):
+    from lmma.evaluation.pool.pool import Pool
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    program = Program(f"sh -c 'sleep {MARK}' {{file}}")
+    pool = Pool(dumps((program, ())), EvaluationOptions(timeout=0.3), workers=2)
+    try:
+        assert np.isnan(pool(np.zeros((4, 3)))).all()
+    finally:
+        pool.close()
+    wait_until(lambda: not left_behind() and not list(tmp_path.iterdir()))
+
+
+@linux
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_program_does_not_outlive_who_runs_it(number, workers, tmp_path, environment):
+    code = (
+        "import lmma, sys, numpy as np; from lmma.evaluation.program import Program\n"
+        f"lmma.minimize(Program(sys.argv[1]), np.ones(3), 1.0, workers={workers})"
+    )
+    sleepers = f"sh -c 'sleep {MARK} & setsid sleep {MARK} & sleep {MARK}' {{file}}"
+    run = subprocess.Popen(
+        [sys.executable, "-c", code, sleepers], env=environment | {"TMPDIR": str(tmp_path)}, cwd=tmp_path
+    )
+    wait_until(lambda: len(left_behind()) >= 3 * workers)
+    assert len(list(tmp_path.iterdir())) == workers
+    run.send_signal(number)
+    run.wait(60)
+    wait_until(lambda: not left_behind() and not list(tmp_path.iterdir()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -217,15 +219,18 @@ def test_another_programs_database_is_refused_and_left_alone(tmp_path):
     database.close()
 
 
-def test_a_torn_database_is_reported_in_words(tmp_path):
+@pytest.mark.parametrize(("sound", "least"), [(0.0, 0), (0.5, 80), (0.9, 160)])
+def test_of_a_torn_database_whole_records_are_rescued(sound, least, tmp_path):
     path = tmp_path / "s.sqlite"
     with Store(path) as store:
-        for i in range(200):
-            store.put(str(i), "any", {"text": "x" * 500})
+        store.put_all("any", {key_of("any", {"i": i}): {"text": "x" * 500, "i": i} for i in range(200)})
     whole = path.read_bytes()
-    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
-    with pytest.raises(StoreError, match="damaged"), Store(path) as store:
-        store.records()
+    cut = max(4096, int(sound * len(whole)))
+    path.write_bytes(whole[:cut] + b"\xff" * (len(whole) - cut))
+    with Store(path) as store:
+        assert len(store.records()) >= least
+        assert "damaged" in store.words[0]
+    assert (tmp_path / "s.sqlite.damaged-1").stat().st_size == len(whole)
 
 
 def test_a_newer_schema_is_refused(tmp_path):
@@ -261,3 +266,43 @@ def test_a_place_that_cannot_be_written_is_reported(tmp_path):
 def test_nan_is_not_a_record(tmp_path):
     with Store(tmp_path / "s.sqlite") as store, pytest.raises(ValueError, match="JSON"):
         store.put("a", "any", {"value": float("nan")})
+
+
+@pytest.mark.parametrize("header_only", [False, True])
+def test_a_flipped_bit_costs_one_record_at_most(header_only, tmp_path):
+    rng = random.Random(1)
+    sizes = (3, 20, 60, 400)  # the longer ones go on in other pages
+    known = {key_of("run", {"k": k}): {"k": k, "v": [rng.random()] * rng.choice(sizes)} for k in range(60)}
+    path = tmp_path / "store.sqlite"
+    with Store(path) as store:
+        store.put_all("run", known)
+    whole = path.read_bytes()
+    told = 0
+    for _ in range(100):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        damaged = bytearray(whole)
+        damaged[rng.randrange(100 if header_only else len(whole))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        with Store(path, lambda key, kind, it: None if key in known else "not its key") as store:
+            found = store.get(list(known))
+            assert len(found) >= len(known) - 1
+            assert all(found[key] == known[key] for key in found)
+            assert len(store.records()) == len(found)
+            lost = [key for key in known if key not in found]
+            assert store.claim(list(known)) == lost
+            told += bool(store.words)
+            for key in lost:
+                store.put(key, "run", known[key])
+            assert store.get(list(known)) == known
+    assert told
+
+
+def test_a_record_nested_without_end_is_set_aside(tmp_path):
+    text = '{"a":' * 100_000 + "1" + "}" * 100_000
+    with Store(tmp_path / "store.sqlite") as store:
+        store.put("good", "run", {"a": 1})
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        store._db.execute("insert into records values (?, ?, ?, ?)", ("deep", "run", text, digest))
+        assert store.records() == [{"a": 1}]
+        assert store.set_aside() == [("deep", "it is not JSON")]

@@ -14,15 +14,21 @@ import os
 import struct
 import zlib
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmma.store.untrusted import LARGEST
+
 __all__ = ["Dataset", "cache_folder", "load_digits", "load_mnist", "read_idx", "write_idx"]
 
 Bytes = NDArray[np.uint8]
+
+_DEFLATE = 1032  # times its size that gzip can unpack to at most
+_CHUNK = 1 << 20  # bytes read at a time
 
 _FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -116,24 +122,40 @@ def read_idx(path: str | os.PathLike[str]) -> Bytes:
         The file is damaged; the message says how.
     """
     path = Path(path)
-    content = path.read_bytes()
-    if content[:2] == b"\x1f\x8b":
+    with path.open("rb") as plain:
+        compressed = plain.read(2) == b"\x1f\x8b"
+        plain.seek(0)
+        size = path.stat().st_size
         try:
-            content = gzip.decompress(content)
+            with gzip.open(plain) if compressed else plain as file:
+                return _idx(path, file, size * (_DEFLATE if compressed else 1))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{path} is damaged: {error}; fetch it again") from None
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] != 8 or not 1 <= content[3] <= 4:
-        raise ValueError(f"{path} is not an idx file of unsigned bytes: it starts with {content[:4]!r}")
-    start = 4 + 4 * content[3]
-    if len(content) < start:
+
+
+def _idx(path: Path, file: BufferedIOBase, at_most: int) -> Bytes:
+    """Return the array in ``file``, which can hold ``at_most`` bytes; no more is read than it promises."""
+    head = file.read(4)
+    if len(head) < 4 or head[:2] != b"\0\0" or head[2] != 8 or not 1 <= head[3] <= 4:
+        raise ValueError(f"{path} is not an idx file of unsigned bytes: it starts with {head!r}")
+    sizes = file.read(4 * head[3])
+    if len(sizes) < 4 * head[3]:
         raise ValueError(f"{path} is damaged: it ends within its header; fetch it again")
-    shape = struct.unpack(f">{content[3]}I", content[4:start])
-    if math.prod(shape) != len(content) - start:
+    shape = struct.unpack(f">{head[3]}I", sizes)
+    promised = math.prod(shape)
+    if promised > LARGEST:
+        raise ValueError(f"{path} promises {promised:,} bytes, more than the {LARGEST:,} allowed")
+    content = bytearray()
+    if promised <= at_most:
+        while len(content) <= promised and (chunk := file.read(min(_CHUNK, promised + 1 - len(content)))):
+            content += chunk
+    if promised != len(content):
+        follow = "more" if len(content) > promised else f"{len(content)}" if promised <= at_most else "fewer"
         raise ValueError(
-            f"{path} is damaged: its header promises {math.prod(shape)} bytes of shape {shape}, but"
-            f" {len(content) - start} follow; fetch it again"
+            f"{path} is damaged: its header promises {promised} bytes of shape {shape}, but"
+            f" {follow} follow; fetch it again"
         )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def write_idx(path: str | os.PathLike[str], array: Bytes) -> None:

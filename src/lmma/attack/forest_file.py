@@ -1,7 +1,7 @@
 """A compiled forest in a file: arrays only, no pickle, so that a file from anybody can do no harm.
 
-The file is NumPy's ``.npz``, read with ``allow_pickle=False``. Everything in it is checked before
-use: the header here, every node by the evaluator (children inside their tree and after their
+The file is NumPy's ``.npz``, read without pickle and within limits of size. Everything in it is checked
+before use: the header here, every node by the evaluator (children inside their tree and after their
 parent, features and classes in range).
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -18,12 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmma.attack.forest import CompiledForest, FlatForest
+from lmma.store.untrusted import read_arrays, read_json
 
 __all__ = ["load_forest", "save_forest"]
 
 _FORMAT = "lmma-forest"
 _VERSION = 1
 _KINDS = {"words": ("u", 4, 2), "roots": ("u", 8, 1), "used": ("u", 4, 1), "values": ("f", 8, 2)}
+_UNREADABLE = (
+    ValueError, TypeError, OSError, EOFError, NotImplementedError, RuntimeError, MemoryError,
+    zipfile.BadZipFile, zlib.error, struct.error,
+)  # fmt: skip
 
 
 def save_forest(
@@ -82,21 +88,20 @@ def load_forest(
     """
     path = Path(path)
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in (*_KINDS, "header", "classes")}
-        header = json.loads(arrays["header"].tobytes())
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            arrays = read_arrays(archive, (*_KINDS, "header", "classes"), path.stat().st_size)
+        header = read_json(arrays["header"].tobytes())
     except FileNotFoundError:
         raise FileNotFoundError(f"model file {path} does not exist") from None
     except KeyError as error:
         raise ValueError(f"{path} is not a forest saved by lmma: {error.args[0]}") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
-        # of anything that is no archive NumPy says that it holds pickled data
-        reason = "no archive of arrays" if "pickle" in str(error) else error
+    except _UNREADABLE as error:
+        reason = "no archive of arrays" if isinstance(error, zipfile.BadZipFile) else error
         raise ValueError(f"{path} is damaged or not a forest saved by lmma: {reason}") from None
     try:
         flat = _checked(header, arrays)
         return CompiledForest(flat, engine=engine), dict(header.get("notes", {}))
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from lmma.cli.status import INTERRUPTED, OK, UNWRITTEN, USAGE, UsageError
+from lmma.cli.status import INTERRUPTED, OK, UNWRITTEN, UsageError
 from lmma.cli.streams import unfailing_streams
 
 COMMANDS = {
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             out.flush()
         except UsageError as error:
             _complain(str(error))
-            return USAGE
+            return error.status
         except KeyboardInterrupt:
             print("\nlmma: interrupted", file=sys.stderr)
             return INTERRUPTED

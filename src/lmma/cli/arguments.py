@@ -80,6 +80,8 @@ def constant(text: str) -> tuple[str, Any]:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, value
+    except (RecursionError, MemoryError):
+        raise ArgumentTypeError(f"{name} is nested too deeply") from None
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -157,7 +159,7 @@ def _read(
                 warnings.simplefilter("ignore")
                 values = np.loadtxt(path, delimiter="," if path.suffix.lower() == ".csv" else None, ndmin=1)
         values = np.asarray(values, dtype=np.float64)
-    except (ValueError, TypeError, OSError, EOFError) as error:
+    except (ValueError, TypeError, OSError, EOFError, MemoryError) as error:
         raise UsageError(f"{option}: {path} cannot be read as numbers: {error}") from None
     if values.size == 0:
         raise UsageError(f"{option}: {path} holds no numbers")

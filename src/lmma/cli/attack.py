@@ -121,8 +121,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"lmma: interrupted; the same command goes on from {args.out}", file=sys.stderr)
         return status.INTERRUPTED
     except ImportError as error:
-        needed = error.name or "a package"
-        raise UsageError(f"attack needs {needed}, which is not installed: pip install {needed}") from None
+        from lmma.kernels.install import how_to_install
+
+        needed = (error.name or "sklearn").partition(".")[0]
+        command = how_to_install({"sklearn": "attack", "matplotlib": "plot"}.get(needed, needed))
+        raise UsageError(f"attack needs {needed}, which is not installed: {command}") from None
     except (ValueError, TypeError, OSError) as error:
         raise UsageError(str(error)) from None
     for words in report.words:

@@ -52,8 +52,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--dims must be numbers of variables, 2 or more, got {args.dims!r}")
     if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         # NumPy reads these when it is imported: too late for this process.
+        import lmma
+
+        # -P: modules of the current directory are not meant, unless lmma itself is there
+        safe = [] if Path(lmma.__file__).resolve().parents[1] == Path.cwd() else ["-P"]
         return subprocess.run(
-            [sys.executable, "-m", "lmma", *args.words], env={**os.environ, **ONE_THREAD}
+            [sys.executable, *safe, "-m", "lmma", *args.words], env={**os.environ, **ONE_THREAD}
         ).returncode
     try:
         args.out.mkdir(parents=True, exist_ok=True)
@@ -78,5 +82,7 @@ def run(args: argparse.Namespace) -> int:
         save(time_per_sample(record), args.out / "cost.png")
         print(f"{args.out / 'cost.png'}: time per sample over n")
     except ImportError:
-        print("no plot: matplotlib is not installed (pip install 'lmma[plot]')")
+        from lmma.kernels.install import how_to_install
+
+        print(f"no plot: matplotlib is not installed ({how_to_install('plot')})")
     return status.OK

@@ -6,7 +6,7 @@ import argparse
 
 from lmma.cli import arguments
 from lmma.cli.common import add_campaign_arguments, carry_out, command_line, in_words
-from lmma.cli.target import find_modules_here
+from lmma.cli.target import import_methods_here
 
 EPILOG = """\
 A method is a name from `lmma methods` or module:Class, any strategy that passes
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from lmma.experiments.publish import publish_comparison
     from lmma.experiments.tasks import Grid
 
-    find_modules_here()
+    import_methods_here(arguments.names(args.methods))
     dims = tuple(arguments.numbers(args.dims, "--dims"))
     grid = Grid(
         arguments.names(args.problems),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
-from lmma.cli.target import Target, find_modules_here, find_target, travel_by_value
+from lmma.cli.target import Target, find_target, import_methods_here, travel_by_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,12 +113,11 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
     """Run the search, interrupted where nothing is lost; return what came out."""
     from lmma.cli.options import respelled
     from lmma.cli.summary import Summary
-    from lmma.evaluation.failures import WorksInPlace
+    from lmma.evaluation.failures import WorkersError, WorksInPlace
     from lmma.run.checkpoint import CheckpointError
     from lmma.run.interrupts import Interrupts
 
-    if ":" in str(getattr(args, "method", "")):
-        find_modules_here()
+    import_methods_here([getattr(args, "method", "")])
     try:
         search, seed = _prepared(args, target)
     except CheckpointError as error:
@@ -132,6 +131,8 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
         result = search.execute(interrupts=Interrupts(signal.SIGINT, signal.SIGTERM))
     except (TypeError, WorksInPlace) as error:  # an objective's mistake, not a failure
         raise UsageError(f"{target.name}: {respelled(error)}") from None
+    except WorkersError as error:
+        raise UsageError(f"{target.name}: {error}", status.ALL_FAILED) from None
     return Summary(target.name, search, result, seed, time.perf_counter() - begin)
 
 
@@ -188,9 +189,13 @@ def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
     if hasattr(args, "rng"):
         return int(args.rng)
     if saved is not None and saved.file.exists():
-        from lmma.run.checkpoint import read
+        from lmma.run.checkpoint import CheckpointError, read
 
-        return int(read(saved.file)[0]["extra"].get("seed", 0))
+        extra = read(saved.file)[0].get("extra")
+        seed = extra.get("seed", 0) if isinstance(extra, dict) else None
+        if type(seed) is not int or seed < 0:
+            raise CheckpointError(f"checkpoint {saved.file} is refused: its seed is {seed!r:.40}")
+        return seed
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 
@@ -237,7 +242,9 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
         from importlib.util import find_spec
 
         if find_spec("matplotlib") is None:
-            raise UsageError("--plot needs matplotlib: pip install 'lmma[plot]'")
+            from lmma.kernels.install import how_to_install
+
+            raise UsageError(f"--plot needs matplotlib: {how_to_install('plot')}")
     save_x = None
     if args.save_x is not None:
         save_x = arguments.writable(args.save_x, "--save-x", arguments.VECTOR_FILES)

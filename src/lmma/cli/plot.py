@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
+from lmma.store.untrusted import read_json
 
 PLOT_FILES = (".png", ".svg", ".pdf")
 
@@ -48,7 +48,7 @@ def read_log(file: Path) -> dict[str, list[Any]]:
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
+            record = read_json(line)
         except ValueError:
             if number == len(lines):
                 break  # the run is just writing it

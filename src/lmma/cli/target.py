@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import os
 import shutil
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lmma.cli.status import UsageError
@@ -53,19 +56,38 @@ def _problem(name: str) -> Target:
     return Target(name, problem, vectorized=True, problem=problem)
 
 
-def find_modules_here() -> None:
-    """Have modules in the current directory found, as with ``python -m``."""
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+def import_here(module_name: str) -> ModuleType:
+    """Import a module that the user named, modules of the current directory first, as ``python -m`` does.
+
+    Afterwards the directory is searched last: a stray ``json.py`` there takes the place of nothing that lmma
+    itself imports. Worker processes have it first as well, while they load the user's code.
+    """
+    from lmma.evaluation.pool import processes
+
+    here = os.getcwd()
+    sys.path[:] = [here, *(entry for entry in sys.path if entry not in ("", here))]
+    try:
+        return importlib.import_module(module_name)
+    finally:
+        sys.path.append(sys.path.pop(sys.path.index(here)) if here in sys.path else here)
+        if here not in processes.first_for_the_user:
+            processes.first_for_the_user.append(here)
+
+
+def import_methods_here(methods: Iterable[str]) -> None:
+    """Import the modules of methods given as ``module:Class``; what is wrong is said by who uses them."""
+    for method in methods:
+        if ":" in method:
+            with contextlib.suppress(Exception):
+                import_here(method.partition(":")[0])
 
 
 def _function(name: str, vectorized: bool) -> Target:
     module_name, _, path = name.partition(":")
     if not module_name or not path:
         raise UsageError(f"TARGET must be module:function, such as mymodule:loss, got {name!r}")
-    find_modules_here()
     try:
-        module = importlib.import_module(module_name)
+        module = import_here(module_name)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         inner = next((f for f in reversed(frames) if "importlib" not in f.filename), None)
@@ -86,8 +108,6 @@ def _function(name: str, vectorized: bool) -> Target:
 
 def travel_by_value(function: Callable[..., Any]) -> None:
     """Have a function of the current directory reach machines that do not have its file."""
-    import os
-
     import cloudpickle
 
     module = sys.modules.get(getattr(function, "__module__", None) or "")

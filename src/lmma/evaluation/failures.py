@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class WorkersError(RuntimeError):
+    """Worker processes cannot be started, or end before they are of use; the message says why."""
+
+
 class EvaluationError(RuntimeError):
     """An evaluation gave no number and ``on_error="raise"`` asked to hear of it."""
 

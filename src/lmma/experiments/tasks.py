@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from lmma import problems
 from lmma.experiments.peers import PEERS, peer_class
+from lmma.kernels.install import how_to_install
 from lmma.store import Record, key_of
 from lmma.strategies import Strategy, strategy_class
 
@@ -161,7 +162,7 @@ class LargeScale(Task):
         find_method(self.method)
         if util.find_spec("cocoex") is None:
             raise ValueError(
-                "bbob-largescale needs the package coco-experiment: pip install 'lmma[largescale]'"
+                f"bbob-largescale needs the package coco-experiment: {how_to_install('largescale')}"
             )
 
 

@@ -11,7 +11,6 @@ import hashlib
 import os
 import time
 import warnings
-import zipfile
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,10 +20,21 @@ import numpy as np
 
 from lmma import kernels
 from lmma.evaluation import Failure
-from lmma.run.checkpoint_file import Arrays, CheckpointError, Header, header_of, previous, read, write
+from lmma.run.checkpoint_check import check_content
+from lmma.run.checkpoint_file import (
+    UNREADABLE,
+    Arrays,
+    CheckpointError,
+    Header,
+    header_of,
+    previous,
+    read,
+    write,
+)
 from lmma.run.checkpoint_lock import Lock
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.restarts import Plan
+from lmma.strategies.registry import methods
 
 if TYPE_CHECKING:
     from lmma.run.run import Run
@@ -76,9 +86,10 @@ class Checkpoint:
         if method != "auto" or not self.file.exists():
             return method
         try:
-            return str(header_of(self.file)["identity"]["method"])
-        except (OSError, zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError):
+            saved = str(header_of(self.file)["identity"]["method"])
+        except (OSError, *UNREADABLE):
             return method  # whoever reads the file in earnest refuses it and says why
+        return saved if saved in methods() else method  # module:Class would import what the file names
 
     def save_if_due(self, run: Run) -> None:
         """Write ``run`` if the last checkpoint is old enough."""
@@ -106,12 +117,14 @@ class Checkpoint:
         if not self.file.exists():
             return False
         try:
-            continue_from(run, *read(self.file))
+            header, arrays = read(self.file)
+            check_content(header, arrays)
+            continue_from(run, header, arrays)
         except CheckpointError as error:
             if str(self.file) in str(error):
                 raise
             raise CheckpointError(f"checkpoint {self.file} is refused: {error}") from None
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # what a strategy makes of a state that is not its own
             raise CheckpointError(f"checkpoint {self.file} is refused: {error!r}") from None
         return True
 

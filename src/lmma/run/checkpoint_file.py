@@ -1,8 +1,9 @@
 """The file of a checkpoint: arrays and a JSON header, written whole or not at all.
 
 The file is an ordinary ``.npz`` archive, stored without compression and without pickle. Its comment, the
-last 64 bytes, is the SHA-256 of all bytes before, so any damage is noticed before anything is read. Nothing
-in it is ever executed: a file from a stranger can at worst be a wrong start.
+last 64 bytes, is the SHA-256 of all bytes before, so any damage is noticed before anything is read. It
+does not tell who wrote the file: nothing that a file names is imported, run or written unless the user
+names it or agrees (``lmma resume``), so a file from a stranger can at worst be a wrong start.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import io
 import json
 import os
 import shutil
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+
+from lmma.store.untrusted import read_json
 
 FORMAT = "lmma checkpoint"
 VERSION = 2  # of the format; raised whenever an older reader would misread it
@@ -30,6 +34,12 @@ NO_TRANSLATION: int = getattr(os, "O_BINARY", 0)  # of ends of lines, which Wind
 
 Header = dict[str, Any]  # what JSON can say
 Arrays = dict[str, npt.NDArray[Any]]
+
+
+UNREADABLE = (
+    zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
+    NotImplementedError, RuntimeError, struct.error,
+)  # fmt: skip
 
 
 class CheckpointError(ValueError):
@@ -119,7 +129,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
 def header_of(path: Path) -> Header:
     """Return the header of a file that has not been checked; any damage raises."""
     with zipfile.ZipFile(path) as archive:
-        header: Header = json.loads(_array(archive, HEADER, path.stat().st_size).tobytes())
+        header: Header = read_json(_array(archive, HEADER, path.stat().st_size).tobytes())
     return header
 
 
@@ -132,7 +142,7 @@ def _decode(path: Path, file: BinaryIO) -> tuple[Header, Arrays]:
         raise _refused(path, "its contents do not match its checksum: damaged, cut short or altered")
     try:
         return _unpack(path, file, size)
-    except (zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, MemoryError) as error:
+    except UNREADABLE as error:
         if isinstance(error, CheckpointError):
             raise
         raise _refused(path, f"it is no checkpoint of lmma ({error})") from None
@@ -140,7 +150,9 @@ def _decode(path: Path, file: BinaryIO) -> tuple[Header, Arrays]:
 
 def _unpack(path: Path, file: BinaryIO, size: int) -> tuple[Header, Arrays]:
     with zipfile.ZipFile(file) as archive:
-        header = json.loads(_array(archive, HEADER, size).tobytes())
+        if sum(member.file_size for member in archive.infolist()) > size:
+            raise _refused(path, "it promises more than it holds")
+        header = read_json(_array(archive, HEADER, size).tobytes())
         if header.get("format") != FORMAT:
             raise _refused(path, "it is no checkpoint of lmma")
         if header.get("version") != VERSION:

@@ -144,7 +144,7 @@ def _cut_after(path: str, evaluations: int) -> None:
 
     Nothing is written for it: whenever the process is killed, the records are there.
     """
-    import json
+    from lmma.store.untrusted import read_json
 
     if not os.path.isfile(path):
         return
@@ -152,7 +152,7 @@ def _cut_after(path: str, evaluations: int) -> None:
     with open(path, "rb") as file:
         for line in file:
             try:
-                if not (line.endswith(b"\n") and json.loads(line)["evaluations"] <= evaluations):
+                if not (line.endswith(b"\n") and read_json(line)["evaluations"] <= evaluations):
                     break
             except (ValueError, KeyError, TypeError, RecursionError):
                 break

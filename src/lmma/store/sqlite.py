@@ -25,16 +25,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from lmma.store.owner import Owner, is_dead, myself
+from lmma.store.rescue import rescue
+from lmma.store.untrusted import read_json
 
+T = TypeVar("T")
 Record = dict[str, Any]
 Check = Callable[[str, str, Record], str | None]  # (key, kind, record) -> what is wrong with it, or None
 
 FILE = "store.sqlite"  # what commands call it in their folder
 APPLICATION = 0x6C6D6D61  # "lmma" in ASCII: tells our files from other people's databases
-SCHEMA = 1
+SCHEMA = 1  # raised together with a change in the text of the tables
 LEASE = 600.0  # seconds without a sign of life after which a claim of another machine is void
 _MANY = 500  # keys in one statement; SQLite allows 999 everywhere
 
@@ -55,6 +58,10 @@ def key_of(kind: str, spec: Mapping[str, Any]) -> str:
 
 class StoreError(OSError):
     """The store cannot be read or written; the message says why and what to do."""
+
+
+class Damaged(StoreError):
+    """The file is damaged; records that are whole can be rescued."""
 
 
 class Store:
@@ -86,8 +93,15 @@ class Store:
                 f"cannot make the folder {self.path.parent}: {error.strerror or error}"
             ) from None
         self._set_aside_what_is_no_database()
+        try:
+            self._open()
+        except Damaged:
+            self._rescue()
+
+    def _open(self) -> None:
         with self._in_words():
             self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None, check_same_thread=False)
+        self._db.text_factory = _text
         try:
             self._prepare()
         except BaseException:
@@ -99,14 +113,16 @@ class Store:
     def _prepare(self) -> None:
         with self._in_words():
             application = self._db.execute("pragma application_id").fetchone()[0]
-            if application != APPLICATION:
-                tables = self._db.execute("select count(*) from sqlite_master").fetchone()[0]
-                if tables:
-                    raise StoreError(
-                        f"{self.path} is a database of another program: give another --out, or move it"
-                    )
+            tables = {_plain(sql) for (sql,) in self._db.execute("select sql from sqlite_master") if sql}
+            ours = {_plain(sql) for sql in _TABLES.split(";") if sql.strip()}
+            # with our tables, it is the number that is damaged
+            if application != APPLICATION and tables and not ours <= tables:
+                raise StoreError(
+                    f"{self.path} is a database of another program: give another --out, or move it"
+                )
             version = self._db.execute("pragma user_version").fetchone()[0]
-            if version > SCHEMA:
+            flipped = (version ^ SCHEMA).bit_count() == 1 and tables == ours  # a newer one has other tables
+            if version > SCHEMA and not flipped:
                 raise StoreError(
                     f"{self.path} was written by a newer lmma (schema {version}, this one knows {SCHEMA}): "
                     "upgrade, or give another --out"
@@ -124,21 +140,62 @@ class Store:
     def _set_aside_what_is_no_database(self) -> None:
         try:
             with self.path.open("rb") as file:
-                head = file.read(16)
+                head = file.read(24)
         except FileNotFoundError:
             return
         except OSError as error:
             raise StoreError(f"cannot read {self.path}: {error.strerror or error}") from None
-        if not head or head == b"SQLite format 3\0":
+        database = head[:16] == b"SQLite format 3\0"
+        # versions of the format and the layout of pages: with others, SQLite misreads or will not write
+        if not head or (database and set(head[18:20]) <= {1, 2} and head[20:] == b"\0\x40\x20\x20"):
             return
+        rows = rescue(self.path)
+        if database and not rows:
+            return  # another program's, perhaps
+        aside = self._move_file_aside()
+        if rows:
+            self._open()
+            self._keep(rows, aside)
+        else:
+            self.words.append(f"{self.path} was no database; it is kept as {aside.name}, and a new one begun")
+
+    def _move_file_aside(self) -> Path:
         number = 1
         while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
             number += 1
         try:
             self.path.rename(aside)
+            for end in ("-wal", "-shm"):  # they belong to the file that was, not to the next
+                beside = self.path.with_name(self.path.name + end)
+                if beside.exists():
+                    beside.rename(aside.with_name(aside.name + end))
         except OSError as error:
             raise StoreError(f"{self.path} is damaged and cannot be moved: {error.strerror}") from None
-        self.words.append(f"{self.path} was no database; it is kept as {aside.name}, and a new one begun")
+        return aside
+
+    def _rescue(self) -> None:
+        """Begin a new file with the records that are whole in the damaged one, which is kept."""
+        rows = rescue(self.path)
+        self._db.close()
+        aside = self._move_file_aside()
+        self._open()
+        self._keep(rows, aside)
+
+    def _keep(self, rows: Mapping[str, tuple[str, str, str, str]], aside: Path) -> None:
+        with self._in_words(), self._transaction():
+            self._db.executemany("insert or ignore into records values (?, ?, ?, ?)", rows.values())
+        self.words.append(
+            f"{self.path} was damaged: {len(rows)} records were rescued, the work of others will be done "
+            f"again; the damaged file is kept as {aside.name}"
+        )
+
+    def _mended(self, query: Callable[[], T]) -> T:
+        """Return what ``query`` gives, if need be after rescuing the records of a file found damaged."""
+        try:
+            return query()
+        except Damaged:
+            self._rescue()
+            return query()
 
     # Records
 
@@ -152,30 +209,36 @@ class Store:
             key: json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
             for key, record in records.items()
         }
-        with self._in_words(), self._transaction():
-            self._db.executemany(
-                "insert or ignore into records values (?, ?, ?, ?)",
-                [(key, kind, text, _digest(text)) for key, text in texts.items()],
-            )
-            self._db.executemany("delete from claims where key = ?", [(key,) for key in texts])
+
+        def insert() -> None:
+            with self._in_words(), self._transaction():
+                self._db.executemany(
+                    "insert or ignore into records values (?, ?, ?, ?)",
+                    [(key, kind, text, _digest(text)) for key, text in texts.items()],
+                )
+                self._db.executemany("delete from claims where key = ?", [(key,) for key in texts])
+
+        self._mended(insert)
 
     def records(self, kind: str | None = None) -> list[Record]:
         """Return all sound records, of one kind or of all, in the order of their keys."""
-        with self._in_words():
-            if kind is None:
-                rows = self._db.execute("select * from records order by key").fetchall()
-            else:
-                rows = self._db.execute(
-                    "select * from records where kind = ? order by key", (kind,)
-                ).fetchall()
-        return [record for _, record in self._sound(rows)]
+        where, values = ("", ()) if kind is None else ("where kind = ?", (kind,))
+
+        def select() -> list[tuple[str, str, str, str]]:
+            with self._in_words():
+                return self._db.execute(f"select * from records {where} order by key", values).fetchall()
+
+        return [record for _, record in self._sound(self._mended(select))]
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
         """Return the sound records among ``keys``."""
-        return dict(self._sound(self._rows(keys)))
+        return dict(self._sound(self._mended(lambda: self._rows(keys))))
 
     def done(self, keys: Sequence[str]) -> set[str]:
         """Return which of ``keys`` have a record, without reading it."""
+        return self._mended(lambda: self._done(keys))
+
+    def _done(self, keys: Sequence[str]) -> set[str]:
         found: set[str] = set()
         for part in _parts(keys):
             marks = ",".join("?" * len(part))
@@ -213,7 +276,7 @@ class Store:
         if not isinstance(text, str) or _digest(text) != digest:
             return {}, "its text does not match its checksum"
         try:
-            record = json.loads(text)
+            record = read_json(text)
         except ValueError:
             return {}, "it is not JSON"
         if not isinstance(record, dict):
@@ -221,15 +284,21 @@ class Store:
         return record, self.check(key, kind, record) if self.check else None
 
     def _move_aside(self, key: str, kind: str, text: str, reason: str) -> None:
-        with self._in_words(), self._transaction():
-            self._db.execute("insert into set_aside values (?, ?, ?, ?)", (key, kind, text, reason))
-            self._db.execute("delete from records where key = ?", (key,))
+        def move() -> None:
+            with self._in_words(), self._transaction():
+                self._db.execute("insert into set_aside values (?, ?, ?, ?)", (key, kind, text, reason))
+                self._db.execute("delete from records where key = ?", (key,))
+
+        self._mended(move)
         self.words.append(f"record {key[:12]} was set aside: {reason}; its work will be done again")
 
     # Claims
 
     def claim(self, keys: Sequence[str], limit: int = 1) -> list[str]:
         """Claim the first ``limit`` of ``keys`` that nobody has done or does; return them."""
+        return self._mended(lambda: self._claim(keys, limit))
+
+    def _claim(self, keys: Sequence[str], limit: int) -> list[str]:
         if limit < 1 or not keys:
             return []
         me, now = myself().text(), time.time()
@@ -240,7 +309,7 @@ class Store:
                     self._db.execute("delete from claims where key = ?", (key,))
             taken = {row[0] for row in self._db.execute("select key from claims")}
             for part in _parts(keys):
-                done = self.done(part)
+                done = self._done(part)
                 for key in part:
                     if key not in done and key not in taken:
                         self._db.execute("insert into claims values (?, ?, ?)", (key, me, now))
@@ -296,8 +365,11 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
+            name = getattr(error, "sqlite_errorname", "") or ""
+            damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or "file format" in str(error)
             words = self._explain(error)  # of a damaged file they may quote any bytes
-            raise StoreError("".join(c if c.isprintable() else "?" for c in words)) from error
+            words = "".join(c if c.isprintable() else "?" for c in words)
+            raise (Damaged if damaged else StoreError)(words) from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         name = getattr(error, "sqlite_errorname", "") or ""
@@ -324,6 +396,16 @@ def _is_void(owner: str, seen: float, now: float) -> bool:
     known = Owner.parse(owner)
     dead = None if known is None else is_dead(known)
     return dead if dead is not None else not abs(now - seen) < LEASE
+
+
+def _plain(sql: str) -> str:
+    """Return a statement that makes a table as SQLite remembers it, but for blanks and case."""
+    return " ".join(sql.lower().replace("if not exists ", "").split())
+
+
+def _text(data: bytes) -> str:
+    """Return a text as it was written; damaged, it is one that matches no checksum."""
+    return data.decode("utf-8", "replace")
 
 
 def _digest(text: str) -> str:

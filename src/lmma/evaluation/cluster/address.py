@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lmma.kernels.install import how_to_install
+
 if TYPE_CHECKING:
     from lmma.evaluation.cluster.transport import Transport
 
@@ -55,5 +57,5 @@ def _connect(address: str) -> Transport:
     try:
         transport: Transport = import_module(f"lmma.evaluation.cluster.{scheme}").connect(rest)
     except ModuleNotFoundError as error:
-        raise ValueError(f"{address} needs {error.name}: pip install 'lmma[{scheme}]'") from None
+        raise ValueError(f"{address} needs {error.name}: {how_to_install(scheme)}") from None
     return transport

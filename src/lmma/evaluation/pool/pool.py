@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, Values
 from lmma.evaluation.batch import EvaluationBatch, settled
-from lmma.evaluation.failures import TaskFailure
-from lmma.evaluation.pool.processes import WorkerProcess, module_path, spawn
+from lmma.evaluation.failures import TaskFailure, WorkersError
+from lmma.evaluation.pool.processes import FEWER, WorkerProcess, module_path, spawn, why_it_ended
 from lmma.evaluation.pool.shared_memory import IDLE, MemoryLayout, SharedMemory, anonymous_file
 from lmma.evaluation.pool.worker import BROKEN, DONE, FAILED, READY, TASK, WorkerSetup
 
@@ -180,9 +180,8 @@ class Pool(Evaluator):
         if not worker.ready:
             self._failed_starts += 1
             if self._failed_starts > FAILED_STARTS:
-                raise RuntimeError(
-                    "worker processes end before they have loaded fun: does importing what it needs crash? "
-                    f"The last one ended with status {worker.process.poll()}"
+                raise WorkersError(
+                    f"worker processes end before they have loaded fun: {why_it_ended(worker.process.poll())}"
                 )
         first, generation = int(self.memory.first[worker.slot]), int(self.memory.generation[worker.slot])
         self.deaths += worker.ready
@@ -240,7 +239,12 @@ class Pool(Evaluator):
                 vectorized=self.options.vectorized, pool=os.getpid(), path=module_path(),
             )  # fmt: skip
 
-        worker = spawn(setup, self.threads)
+        try:
+            worker = spawn(setup, self.threads)
+        except OSError as error:  # no memory or no room for another process
+            raise WorkersError(
+                f"a worker process cannot be started ({error.strerror or error}): {FEWER}"
+            ) from None
         self._processes[slot] = worker
         self._selector.register(worker.reports, selectors.EVENT_READ, worker)
 
@@ -276,8 +280,9 @@ class Pool(Evaluator):
             self.close()
 
 
-def _cannot_load(failed: TaskFailure) -> RuntimeError:
+def _cannot_load(failed: TaskFailure) -> WorkersError:
     failure = failed.failure
-    error = RuntimeError(f"worker processes cannot load fun: {failure.kind}: {failure.message}")
+    hint = f"; {FEWER}" if failure.kind == "MemoryError" or "allocat" in failure.message else ""
+    error = WorkersError(f"worker processes cannot load fun: {failure.kind}: {failure.message}{hint}")
     error.add_note(f"In a worker process:\n{failure.traceback}")
     return error

@@ -4,20 +4,40 @@ Each worker is a fresh interpreter, not a fork: a fork copies locks that other t
 input) hold and can hang for ever, and what the standard library offers instead imports the caller's main
 script again, which runs a script without ``if __name__ == "__main__"`` twice. The price is a few
 tenths of a second a worker, paid once and for each one replaced.
+
+A worker imports the standard library, NumPy and lmma from where this process has them, before the current
+directory is on its path: a stray ``json.py`` there is nobody's wish to run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from lmma.evaluation.pool.worker import Report, WorkerSetup
 from lmma.kernels.blas import THREAD_VARIABLES
+
+# What a worker runs first. This very lmma is loaded by its file, for the path may hold another, or none.
+START = """
+import sys, json
+from importlib.util import module_from_spec, spec_from_file_location
+sys.path[:], file, folder = json.loads(sys.argv.pop())
+spec = spec_from_file_location("lmma", file, submodule_search_locations=[folder])
+sys.modules["lmma"] = module_from_spec(spec)
+spec.loader.exec_module(sys.modules["lmma"])
+from lmma.evaluation.pool.worker import main
+main()
+"""
+
+first_for_the_user: list[str] = []  # folders that are searched first while a worker loads the objective
+FEWER = "is there memory for so many workers? Take fewer, or allow more memory (ulimit, the job's limit)"
 
 
 @dataclass(eq=False)
@@ -82,15 +102,11 @@ def spawn(make_setup: Callable[[int], WorkerSetup], threads: int) -> WorkerProce
         os.set_blocking(reading, False)
         setup = make_setup(writing)
         process = subprocess.Popen(
-            [sys.executable, "-c", "from lmma.evaluation.pool.worker import main; main()", setup.to_json()],
+            [sys.executable, "-P", "-c", START, setup.to_json(), _where_lmma_is()],
             pass_fds=(setup.tasks, setup.reports, setup.memory, setup.objective),
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # the terminal's Ctrl-C reaches the pool alone, which then tidies up
-            env={
-                **dict.fromkeys(THREAD_VARIABLES, str(threads)),
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(setup.path),  # lmma itself may be on a path set at run time
-            },
+            env={**dict.fromkeys(THREAD_VARIABLES, str(threads)), **os.environ},
         )
     except BaseException:
         os.close(reading)
@@ -100,6 +116,39 @@ def spawn(make_setup: Callable[[int], WorkerSetup], threads: int) -> WorkerProce
     return WorkerProcess(setup.slot, process, reading)
 
 
+def why_it_ended(status: int | None) -> str:
+    """Return in words why a worker ended that had not even loaded its objective."""
+    if status == -signal.SIGKILL:
+        return f"the system killed the last one (SIGKILL), as it does where memory runs out: {FEWER}"
+    try:
+        ended = f"the last one ended with {signal.Signals(-(status or 0)).name}"
+    except ValueError:
+        ended = f"the last one ended with status {status}"
+    if _memory_is_limited():
+        return f"{ended}, and the memory of a process is limited here: {FEWER}"
+    return f"{ended}: does importing what it needs crash?"
+
+
+def _memory_is_limited() -> bool:
+    import resource
+
+    limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    return any(resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in limits)
+
+
 def module_path() -> list[str]:
     """Return this process's search path for modules with no entry that depends on where one stands."""
-    return [os.path.abspath(entry) for entry in sys.path]
+    path = [*first_for_the_user, *map(os.path.abspath, sys.path)]
+    return list(dict.fromkeys(path))
+
+
+def safe_path() -> list[str]:
+    """Return :func:`module_path` with the current directory last, where it hides nothing."""
+    here = os.getcwd()
+    path = module_path()
+    return [entry for entry in path if entry != here] + [here] * (here in path)
+
+
+def _where_lmma_is() -> str:
+    folder = Path(__file__).absolute().parents[2]
+    return json.dumps([safe_path(), str(folder / "__init__.py"), str(folder)])

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.experiments.peers.adaptors import ADAPTORS, Adaptor
+from lmma.kernels.install import how_to_install
 from lmma.strategies import Strategy
 from lmma.strategies.parts.recombination import Array, Indices, default_popsize
 
@@ -79,5 +80,5 @@ def peer_class(name: str) -> type[Peer]:
     """Return the peer called ``name``, or raise ValueError that says what to install."""
     package = ADAPTORS[name].package
     if util.find_spec(package) is None:
-        raise ValueError(f"method {name!r} needs the package {package}: pip install {package}")
+        raise ValueError(f"method {name!r} needs the package {package}: {how_to_install(package)}")
     return PEERS[name]

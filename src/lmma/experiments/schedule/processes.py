@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from lmma.evaluation.pool.processes import module_path, safe_path
 from lmma.experiments.schedule.execute import one_thread, perform
 from lmma.experiments.tasks import Task
 
@@ -20,8 +22,9 @@ EVERY = 0.5  # seconds between two messages about progress
 Message = tuple[str, Any]  # ("progress", (evaluations, best)), ("done", record) or ("failed", words)
 
 
-def serve(connection: Connection) -> None:
-    """Do tasks from ``connection`` until it closes."""
+def serve(connection: Connection, path: list[str]) -> None:
+    """Do tasks from ``connection`` until it closes; ``path`` is where their modules are searched."""
+    sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     while True:
@@ -69,8 +72,10 @@ class TaskWorker:
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of BLAS, broken
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=serve, args=(theirs,), daemon=True)
-        with _environment(one_thread()):
+        arguments = (theirs, module_path())
+        self.process: BaseProcess = context.Process(target=serve, args=arguments, daemon=True)
+        # A stray json.py in the current directory is nobody's wish to run: its path comes after all imports.
+        with _environment(one_thread() | {"PYTHONSAFEPATH": "1"}), _search_path(safe_path()):
             self.process.start()
         theirs.close()
         self.task: Task | None = None
@@ -123,3 +128,14 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _search_path(path: list[str]) -> Iterator[None]:
+    """Set the path for modules that a child about to start is told, and put it back."""
+    before = sys.path[:]
+    sys.path[:] = path
+    try:
+        yield
+    finally:
+        sys.path[:] = before

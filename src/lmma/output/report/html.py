@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from lmma.output.report.charts import chart, plotly_script
-from lmma.output.report.parts import Chart, Commands, Part, Picture, Prose, Table
+from lmma.output.report.parts import Chart, Commands, Part, Picture, Prose, Table, no_picture
 
 STYLE = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #5a6470; --line: #e2e6ea; --accent: #0072B2; }
@@ -89,7 +89,7 @@ def _caption(text: str) -> str:
 
 def _chart(part: Chart, interactive: bool) -> str:
     if not interactive:
-        drawn = part.svg[part.svg.find("<svg") :] if "<svg" in part.svg else "<p>(no picture)</p>"
+        drawn = part.svg[part.svg.find("<svg") :] if "<svg" in part.svg else f"<p>{escape(no_picture())}</p>"
         return f'<div class="chart">{drawn}</div>'
     name = f"chart-{part.data.name}"
     # "</" would end the script element wherever it stood in a label

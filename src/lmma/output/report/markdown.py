@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lmma.output.report.parts import Chart, Commands, Part, Picture, Prose, Table
+from lmma.output.report.parts import Chart, Commands, Part, Picture, Prose, Table, no_picture
 from lmma.output.tables import markdown_table
 
 
@@ -22,7 +22,7 @@ def _block(part: Part) -> list[str]:
     if isinstance(part, Commands):
         return [f"## {part.heading}", *filter(None, [part.lead]), "```\n" + "\n".join(part.lines) + "\n```"]
     if isinstance(part, Chart):
-        picture = [f"![{part.data.title}]({part.picture})"] if part.picture else []
+        picture = [f"![{part.data.title}]({part.picture})"] if part.picture else [no_picture()]
         return [f"## {part.data.title}", *picture, part.data.caption]
     if isinstance(part, Picture):
         return [f"## {part.heading}", f"![{part.heading}]({part.name})", *filter(None, [part.caption])]

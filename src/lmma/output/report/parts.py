@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lmma.kernels.install import how_to_install
 from lmma.output.plotting.data import FigureData
 
 
@@ -56,3 +57,8 @@ class Commands:
 
 
 Part = Prose | Chart | Picture | Table | Commands
+
+
+def no_picture() -> str:
+    """Return why a chart has no picture, and what to type to have one."""
+    return f"(no picture: neither plotly nor matplotlib is installed here; {how_to_install('report')})"
