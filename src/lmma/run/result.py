@@ -74,10 +74,10 @@ def message(run: Run, stop: Stop, spell: Spell = in_python) -> str:
 
 
 def _often_tied(run: Run) -> str:
-    """Return a word on few digits where a tenth of the generations could not tell their best apart."""
+    """Return a word on few digits where a hundredth of the generations could not tell their best apart."""
     strategy = run.strategy
     ties = strategy.ties.count
-    if not ties or 10 * ties < strategy.generation:
+    if not ties or 100 * ties < strategy.generation:
         return ""
     return (
         f"In {ties} of {strategy.generation} generations the best candidates had equal values: fun may give "

@@ -27,7 +27,7 @@ class Ties:
     count : int
         Generations with ties so far.
     gap : float
-        How far the next larger value lay from the best, at the last tie that had one.
+        How far the next larger value lay from the best, at the last tie that had one; 0 before.
     hinder : bool
         Whether the last generation had ties that mean something.
     """
@@ -36,7 +36,7 @@ class Ties:
 
     def __init__(self) -> None:
         self.count = 0
-        self.gap = math.inf
+        self.gap = 0.0
         self.hinder = False
 
     def look(self, ranked: Array, least: float) -> None:
@@ -50,7 +50,8 @@ class Ties:
         larger = ranked[np.searchsorted(ranked, best, side="right") :]
         if len(larger):
             self.gap = float(larger[0]) - best
-        self.hinder = self.gap > max(least, LAST_DIGITS * _unit_in_the_last_place(best))
+        negligible = max(least, LAST_DIGITS * _unit_in_the_last_place(best))
+        self.hinder = not 0.0 < self.gap <= negligible
 
 
 def _unit_in_the_last_place(value: float) -> float:
