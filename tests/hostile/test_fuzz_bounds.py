@@ -83,7 +83,8 @@ def boxes(rng):
         words = str(error)
         assert any(name in words for name in ("bounds", "x0", "sigma0", "dtype")), f"{words}: {told}"
         narrow = given["dtype"] == "float32" and not np.all(_has_single(low, high))
-        far = np.abs(x0).max() > 1e150  # its square, and with it the default step, is infinite
+        # the square, and with it the default step, is infinite; or x0 itself in single precision
+        far = np.abs(x0).max() > (1e150 if given["dtype"] == "float64" else 1e38)
         assert narrow or far or given["sigma0"] is not None, f"a fair box is refused: {words}: {told}"
         return "refused"
     except Exception as error:

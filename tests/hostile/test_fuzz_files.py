@@ -228,7 +228,7 @@ def test_a_bad_log_is_refused_in_a_line_or_drawn(fuzz, tmp_path, monkeypatch):
         assert len(err.strip().splitlines()) == 1, f"{err!r}: {told}"
         return "refused"
 
-    fuzz(case, short=25, long=1_000, known=KNOWN, at_least=["refused", "drawn"])
+    fuzz(case, short=15, long=1_000, known=KNOWN, at_least=["refused", "drawn"])
 
 
 # Stores

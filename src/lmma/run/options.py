@@ -224,6 +224,7 @@ def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None =
     ``"lm-ma-es"``, never much worse, and far better where coordinates mean something (docs/research.md).
     """
     from lmma.strategies import strategy_class
+    from lmma.strategies.parts.checks import checked_popsize
     from lmma.strategies.parts.memory import available_memory
     from lmma.strategies.parts.recombination import default_popsize
 
@@ -232,7 +233,7 @@ def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None =
     if maxfevals is not None and maxfevals < n**2:
         return "d-lr-es"
     there = available_memory()
-    needed = strategy_class("dd-ma-es").memory(n, popsize or default_popsize(n))
+    needed = strategy_class("dd-ma-es").memory(n, checked_popsize(popsize, default_popsize(n)))
     return "dd-ma-es" if there is None or needed < there / 2 else "d-lm-ma-es"
 
 

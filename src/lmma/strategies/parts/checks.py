@@ -20,6 +20,9 @@ Float = np.float64 | np.float32
 Precision = Literal["float64", "float32"] | type[Float] | np.dtype[Float]  # what ``dtype`` takes
 
 
+LARGEST_POPSIZE = 2**31  # beyond it numbers of candidates overflow the kernels' integers, and any memory
+
+
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return a hint such as `` (did you mean 'ma-es'?)``, or nothing where no word is near."""
     import difflib  # only mistakes need it
@@ -71,6 +74,8 @@ def checked_popsize(popsize: int | None, default: int) -> int:
         raise TypeError(f"popsize must be an integer, got {popsize!r}")
     if popsize < 2:
         raise ValueError(f"popsize must be at least 2, got {popsize}: ranking needs a choice")
+    if popsize > LARGEST_POPSIZE:
+        raise ValueError(f"popsize must be at most {LARGEST_POPSIZE}, got {popsize}")
     return int(popsize)
 
 
