@@ -167,6 +167,13 @@ def test_auto_takes_a_full_matrix_for_few_variables_and_vectors_for_many():
     assert choose_method(100_000) == "d-lm-ma-es"
 
 
+def test_auto_takes_no_matrix_that_fills_more_than_half_of_the_memory(monkeypatch):
+    needed = lmma.DDMAES.memory(500, 22)
+    for free, method in ((2 * needed + 1, "dd-ma-es"), (2 * needed, "d-lm-ma-es"), (None, "dd-ma-es")):
+        monkeypatch.setitem(choose_method.__globals__, "available_memory", lambda free=free: free)
+        assert choose_method(500, popsize=22) == method
+
+
 def test_auto_does_without_a_matrix_that_the_budget_is_too_small_to_learn(tmp_path):
     assert choose_method(500, maxfevals=100_000) == "d-lr-es"
     assert choose_method(500, maxfevals=250_000) == "dd-ma-es"

@@ -122,13 +122,14 @@ def test_a_resumed_log_goes_on_and_a_new_run_begins_a_new_one(tmp_path):
     assert log.read_text().startswith(begun)
     assert records_of(log)[-1]["generation"] == 60
     # As if the run had been killed before it was saved again, in the middle of a line
-    file.write_bytes(saved)
-    log.write_text(log.read_text() + '{"evaluations": 1')
-    run(maxiter=30, checkpoint=file, **options)
-    assert log.read_text().startswith(begun)
-    counts = [record["generation"] for record in records_of(log)]
-    assert counts == sorted(set(counts))
-    assert counts[-1] == 30
+    for more in (log.read_text(), begun):
+        file.write_bytes(saved)
+        log.write_text(more + '{"evaluations": 1')
+        run(maxiter=30, checkpoint=file, **options)
+        assert log.read_text().startswith(begun)
+        counts = [record["generation"] for record in records_of(log)]
+        assert counts == sorted(set(counts))
+        assert counts[-1] == 30
     run(maxiter=2, **options)
     assert {record["generation"] for record in records_of(log)} <= {1, 2}
 
