@@ -149,7 +149,9 @@ def wait_until(condition, seconds=60):
 
 @linux
 @pytest.mark.parametrize(
-    "command", [f"sh -c 'sleep {MARK} & echo 3'", f"sh -c 'sleep {MARK} 2>&1 & echo 3' {{file}}"]
+    "command",
+    [f"sh -c 'sleep {MARK} & echo 3'", f"sh -c 'sleep {MARK} 2>&1 & echo 3' {{file}}"],
+    ids=["by standard input", "by a file"],  # the same in every process that collects tests
 )
 def test_a_child_that_holds_the_output_is_not_waited_for(command):
     assert Program(command)(np.zeros(2)) == 3.0

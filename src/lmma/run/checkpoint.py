@@ -34,6 +34,7 @@ from lmma.run.checkpoint_file import (
 from lmma.run.checkpoint_lock import Lock
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.restarts import Plan
+from lmma.strategies.parts.checks import shown
 from lmma.strategies.registry import methods
 
 if TYPE_CHECKING:
@@ -264,5 +265,5 @@ def differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
             if label.endswith("(digest)"):
                 words.append(f"{label.removesuffix(' (digest)')} differs")
             else:
-                words.append(f"{label} is {old!r} there and {new!r} here")
+                words.append(f"{label} is {shown(old)} there and {shown(new)} here")
     return words

@@ -42,6 +42,8 @@ def check_content(header: Header, arrays: Arrays) -> None:
     for name in ("dropped", "deaths"):
         _want(_counts(header.get(name)), name)
     _want(isinstance(header.get("extra", {}), dict), "extra")
+    best, mean = arrays.get("best_x"), arrays.get("strategy.mean")
+    _want(best is None or (mean is not None and best.shape == mean.shape), "array best_x")
     ours = header["identity"].get("method") in METHODS
     for name, array in arrays.items():
         _want(_is_sound(name, array, ours), f"array {name}")

@@ -160,33 +160,35 @@ class RunOptions:
     # fmt: on
 
     def __post_init__(self) -> None:
-        from lmma.strategies.parts.checks import checked_number, checked_popsize, checked_tolerance
+        from lmma.strategies.parts.checks import checked_number, checked_popsize, checked_tolerance, shown
 
         for name in ("maxfevals", "maxiter", "maxtime"):
             limit = getattr(self, name)
             if limit is not None and not checked_number(name, limit, ", or None for no limit") > 0:
-                raise ValueError(f"{name} must be positive, or None for no limit; got {limit!r}")
+                raise ValueError(f"{name} must be positive, or None for no limit; got {shown(limit)}")
         if self.ftarget is not None:
             checked_number("ftarget", self.ftarget, ", or None for no target")
         checked_tolerance("tolx", self.tolx)
         checked_tolerance("tolfun", self.tolfun)
         checked_popsize(self.popsize, 2)
         if not isinstance(self.history, bool) and checked_number("history", self.history) < 0:
-            raise ValueError(f"history must be a number of snapshots, or True; got {self.history!r}")
+            raise ValueError(f"history must be a number of snapshots, or True; got {shown(self.history)}")
         if self.on_interrupt not in ("return", "raise"):
-            raise ValueError(f"on_interrupt must be 'return' or 'raise', got {self.on_interrupt!r}")
+            raise ValueError(f"on_interrupt must be 'return' or 'raise', got {shown(self.on_interrupt)}")
         if not isinstance(self.args, tuple):
             object.__setattr__(self, "args", (self.args,))
         if self.callback is not None and not callable(self.callback):
-            raise TypeError(f"callback must be a function, or None; got {self.callback!r}")
+            raise TypeError(f"callback must be a function, or None; got {shown(self.callback)}")
         self._check_files()
 
     def _check_files(self) -> None:
         """Raise for a file that is none, or that would be written for two purposes."""
+        from lmma.strategies.parts.checks import shown
+
         saved: Any = getattr(self.checkpoint, "file", self.checkpoint)  # of a Checkpoint
         for name, file in (("checkpoint", saved), ("log", self.log)):
-            if not isinstance(file, str | os.PathLike | None):
-                raise TypeError(f"{name} must be the path of a file, or None; got {file!r}")
+            if not isinstance(file, str | os.PathLike | None) or (file is not None and "\0" in str(file)):
+                raise TypeError(f"{name} must be the path of a file, or None; got {shown(file)}")
         if saved is not None and self.log is not None and _same_file(saved, self.log):
             raise ValueError(
                 f"checkpoint and log must be two files, got {os.fspath(saved)!r} for both: one would destroy "

@@ -85,6 +85,10 @@ def setup(
         raise ValueError(f"{cls.name} cannot draw single candidates anew: use on_error='worst'")
     box = make_box(options.bounds, start, boundary=options.boundary, dtype=options.dtype)
     usual = default_sigma0(start, box) if sigma0 is None else sigma0
+    if sigma0 is None and not np.all(np.isfinite(usual)):
+        raise ValueError(
+            f"x0 is so large (up to {np.max(np.abs(start)):.3g}) that no step fits by default: give sigma0"
+        )
     first = usual if sigma0 is not None or warm.sigma0 is None else warm.sigma0
     return Setup(cls, start, first, usual, box, options, warm.learned)  # type: ignore[arg-type]
 

@@ -42,6 +42,7 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Source, Transform
 from lmma.strategies.lmma_archive import row_to_replace
+from lmma.strategies.parts.checks import MOST
 from lmma.strategies.parts.linalg import subtract_outer
 from lmma.strategies.parts.parameters import Parameters, constant
 from lmma.strategies.parts.recombination import (
@@ -75,8 +76,10 @@ class LMCMAParameters(Parameters):
     mirrored: bool = True
 
     def _check(self) -> None:
-        if self.m < 1 or self.period < 1:
-            raise ValueError(f"m and period must be at least 1, got m={self.m}, period={self.period}")
+        if not 1 <= self.m <= MOST or self.period < 1:
+            raise ValueError(
+                f"m and period must be at least 1, m at most {MOST}; got m={self.m}, period={self.period}"
+            )
         if self.sampling not in ("rademacher", "gaussian"):
             raise ValueError(f"sampling must be 'rademacher' or 'gaussian', got {self.sampling!r}")
         if not 0 < self.c_1 < 1:

@@ -36,6 +36,7 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, StreamingTransform
 from lmma.strategies.parts.aligned import spaced
+from lmma.strategies.parts.checks import MOST
 from lmma.strategies.parts.lowrank import folded_transposed
 from lmma.strategies.parts.parameters import Parameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
@@ -55,8 +56,8 @@ class LMMAParameters(Parameters):
     c_c: Array = constant(lambda p: np.minimum(p.lam / (4.0**p.i * p.n), CAP), shown=False)  # [A1:1]
 
     def _check(self) -> None:
-        if self.m < 1:
-            raise ValueError(f"m must be at least 1, got {self.m}")
+        if not 1 <= self.m <= MOST:
+            raise ValueError(f"m must be at least 1 and at most {MOST}, got {self.m}")
         for name in ("c_d", "c_c"):
             rates = np.asarray(getattr(self, name), float)
             if rates.shape != (self.m,) or np.any(rates < 0) or np.any(rates >= 1):

@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from lmma import kernels
 from lmma.strategies.es import ES, Transform
+from lmma.strategies.parts.checks import MOST
 from lmma.strategies.parts.lowrank import folded_transposed
 from lmma.strategies.parts.parameters import Parameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Selection, cumulate, default_popsize
@@ -58,8 +59,8 @@ class ArchiveParameters(Parameters):
     distance: float = constant(lambda p: max(p.n * p.n / p.m, p.n))  # [S1:2]
 
     def _check(self) -> None:
-        if self.m < 1:
-            raise ValueError(f"m must be at least 1, got {self.m}")
+        if not 1 <= self.m <= MOST:
+            raise ValueError(f"m must be at least 1 and at most {MOST}, got {self.m}")
 
 
 def row_to_replace(times: npt.NDArray[np.int64], distance: float) -> int:

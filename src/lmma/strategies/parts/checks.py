@@ -22,6 +22,8 @@ Precision = Literal["float64", "float32"] | type[Float] | np.dtype[Float]  # wha
 
 LARGEST_POPSIZE = 2**31  # beyond it numbers of candidates overflow the kernels' integers, and any memory
 
+MOST = 10_000  # direction vectors: each pair of them is a number to be kept
+
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return a hint such as `` (did you mean 'ma-es'?)``, or nothing where no word is near."""
@@ -31,9 +33,21 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
+def shown(value: object) -> str:
+    """Return ``repr(value)``, cut where it is long; also of what cannot be printed."""
+    try:
+        words = repr(value)
+    except Exception:
+        words = object.__repr__(value)
+    return words if len(words) <= 200 else f"{words[:197]}..."
+
+
 def checked_x0(x0: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Return a fresh vector in ``dtype``, or say what is wrong with ``x0``."""
-    raw = np.asarray(x0)
+    try:
+        raw = np.asarray(x0)
+    except ValueError as error:
+        raise ValueError(f"x0 must be a vector of numbers: {error}") from None
     if raw.dtype.kind not in "fiub":
         raise TypeError(f"x0 must hold real numbers, got dtype {raw.dtype}: convert it to float first")
     if raw.ndim > 1:
@@ -51,7 +65,7 @@ def checked_sigma0(sigma0: float | npt.ArrayLike, n: int, dtype: npt.DTypeLike) 
     """Return sigma and, for a step size per coordinate, the scale around it with geometric mean 1."""
     raw = np.asarray(sigma0)
     if raw.dtype.kind not in "fiu":
-        raise TypeError(f"sigma0 must be a positive number or one for each coordinate, got {sigma0!r}")
+        raise TypeError(f"sigma0 must be a positive number or one for each coordinate, got {shown(sigma0)}")
     if raw.ndim > 1 or (raw.ndim == 1 and len(raw) != n):
         raise ValueError(f"sigma0 must be a number or have the shape of x0, ({n},); got shape {raw.shape}")
     if not (np.all(np.isfinite(raw)) and np.all(raw > 0)):
@@ -71,7 +85,7 @@ def checked_popsize(popsize: int | None, default: int) -> int:
     if popsize is None:
         return max(default, 2)
     if isinstance(popsize, bool) or not isinstance(popsize, int | np.integer):
-        raise TypeError(f"popsize must be an integer, got {popsize!r}")
+        raise TypeError(f"popsize must be an integer, got {shown(popsize)}")
     if popsize < 2:
         raise ValueError(f"popsize must be at least 2, got {popsize}: ranking needs a choice")
     if popsize > LARGEST_POPSIZE:
@@ -82,7 +96,7 @@ def checked_popsize(popsize: int | None, default: int) -> int:
 def checked_number(name: str, value: Any, remedy: str = "") -> float:
     """Return ``value`` if it is a real number and not NaN, or say what ``name`` must be."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number{remedy}; got {value!r}")
+        raise TypeError(f"{name} must be a number{remedy}; got {shown(value)}")
     if value != value:
         raise ValueError(f"{name} must be a number{remedy}; got NaN")
     return float(value)
@@ -92,7 +106,7 @@ def checked_tolerance(name: str, value: Any) -> float:
     """Return a tolerance, 0 where it is switched off."""
     tolerance = checked_number(name, value, ", 0 to switch the rule off")
     if tolerance < 0:
-        raise ValueError(f"{name} must not be negative, 0 switches the rule off; got {value!r}")
+        raise ValueError(f"{name} must not be negative, 0 switches the rule off; got {shown(value)}")
     return tolerance
 
 
@@ -101,7 +115,7 @@ def checked_threads(threads: int | None) -> int:
     if threads is None:
         return 0
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
-        raise TypeError(f"threads must be an integer or None, got {threads!r}")
+        raise TypeError(f"threads must be an integer or None, got {shown(threads)}")
     if threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}: None leaves it to LMMA_NUM_THREADS")
     return int(threads)
@@ -114,7 +128,7 @@ def checked_dtype(dtype: Precision) -> np.dtype[Any]:
     except TypeError:
         found = np.dtype(object)
     if found not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {shown(dtype)}")
     return found
 
 
@@ -145,9 +159,9 @@ def key_from(rng: Seed) -> Key:
     """Return the 128-bit key of a run from a seed, a SeedSequence, a Generator, fresh entropy, or a key."""
     if isinstance(rng, tuple):
         if len(rng) != 2 or any(isinstance(w, bool) or not isinstance(w, int | np.integer) for w in rng):
-            raise TypeError(f"rng as a key must be two integers of 64 bits each, got {rng!r}")
+            raise TypeError(f"rng as a key must be two integers of 64 bits each, got {shown(rng)}")
         if not all(0 <= word < 2**64 for word in rng):
-            raise ValueError(f"rng as a key must be two integers from 0 to 2^64 - 1, got {rng!r}")
+            raise ValueError(f"rng as a key must be two integers from 0 to 2^64 - 1, got {shown(rng)}")
         return int(rng[0]), int(rng[1])
     if isinstance(rng, np.random.Generator):
         words: npt.NDArray[Any] = rng.integers(2**64, size=2, dtype=np.uint64)
@@ -156,7 +170,7 @@ def key_from(rng: Seed) -> Key:
             if isinstance(rng, bool) or not (rng is None or isinstance(rng, int | np.integer)):
                 raise TypeError(
                     "rng must be None, an integer seed, a SeedSequence, a numpy Generator or a key of two "
-                    f"integers, got {rng!r}"
+                    f"integers, got {shown(rng)}"
                 )
             if rng is not None and rng < 0:
                 raise ValueError(f"rng must be a non-negative seed, got {rng}")
@@ -181,9 +195,9 @@ def checked_rows(rows: npt.ArrayLike, popsize: int) -> Indices:
     """Return numbers of candidates, or say what is wrong with them."""
     found = np.asarray(rows)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise TypeError(f"rows must be a list of numbers of candidates, got {rows!r}")
+        raise TypeError(f"rows must be a list of numbers of candidates, got {shown(rows)}")
     if np.any((found < 0) | (found >= popsize)):
-        raise ValueError(f"rows must lie between 0 and popsize - 1 = {popsize - 1}, got {rows!r}")
+        raise ValueError(f"rows must lie between 0 and popsize - 1 = {popsize - 1}, got {shown(rows)}")
     return found.astype(np.intp)
 
 
@@ -193,7 +207,7 @@ def checked_injected(points: npt.ArrayLike, n: int, dtype: npt.DTypeLike) -> Arr
         rows = np.atleast_2d(np.array(points, dtype=dtype))
     if rows.ndim != 2 or rows.shape[1] != n or not np.all(np.isfinite(rows)):
         raise ValueError(
-            f"points must be finite and have shape ({n},) or (rows, {n}), got shape {np.shape(points)}"
+            f"inject: points must be finite, of shape ({n},) or (rows, {n}); got shape {np.shape(points)}"
         )
     largest = 1e-4 * math.sqrt(
         float(np.finfo(rows.dtype).max)

@@ -52,8 +52,8 @@ def restore(parts: Mapping[str, object], state: Mapping[str, Any]) -> None:
     places = _places(parts)
     for label, (part, name) in places.items():
         here, new = getattr(part, name), state[label]
-        if isinstance(here, np.ndarray) and np.shape(new) != here.shape:
-            raise ValueError(f"state[{label!r}] has shape {np.shape(new)}, this run {here.shape}")
+        if np.shape(new) != np.shape(here):
+            raise ValueError(f"state[{label!r}] has shape {np.shape(new)}, this run {np.shape(here)}")
     for label, (part, name) in places.items():
         here = getattr(part, name)
         if isinstance(here, np.ndarray):
