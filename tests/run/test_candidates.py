@@ -1,5 +1,8 @@
 """Candidates of a run with bounds: inside when they are evaluated, and learned from as what they were."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 
@@ -46,3 +49,22 @@ def test_the_callers_arrays_stay_as_they_were():
     lmma.minimize(spheres, x0, sigma0, bounds=[lower, np.full(4, 3.0)], vectorized=True, rng=1, maxiter=5)
     for array, copy in zip((x0, lower, sigma0), before, strict=True):
         assert np.array_equal(array, copy)
+
+
+def test_workers_are_gone_when_a_run_has_ended_with_an_error(tmp_path):
+    def fun(x):
+        (tmp_path / str(os.getpid())).touch()
+        return float(x @ x)
+
+    def callback(x):
+        raise ArithmeticError("seen enough")
+
+    with pytest.raises(ArithmeticError, match="seen enough") as caught:
+        lmma.minimize(fun, np.ones(4), 1.0, rng=1, workers=2, callback=callback)
+    pids = [int(file.name) for file in tmp_path.iterdir()]
+    assert pids
+    deadline = time.monotonic() + 30
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < deadline, "a worker is still there"
+        time.sleep(0.05)
+    assert caught.traceback  # held until here: no garbage collection has helped
