@@ -170,7 +170,7 @@ def test_auto_takes_a_full_matrix_for_few_variables_and_vectors_for_many():
 def test_auto_takes_no_matrix_that_fills_more_than_half_of_the_memory(monkeypatch):
     needed = lmma.DDMAES.memory(500, 22)
     for free, method in ((2 * needed + 1, "dd-ma-es"), (2 * needed, "d-lm-ma-es"), (None, "dd-ma-es")):
-        monkeypatch.setitem(choose_method.__globals__, "available_memory", lambda free=free: free)
+        monkeypatch.setattr("lmma.strategies.parts.memory.available_memory", lambda free=free: free)
         assert choose_method(500, popsize=22) == method
 
 

@@ -118,7 +118,7 @@ def test_the_previous_checkpoint_is_kept_without_hard_links_too(tmp_path, monkey
     options = {"rng": 1, "vectorized": True, "checkpoint": tmp_path / "run.npz"}
     for stop in (3, 5):
         lmma.minimize(spheres, np.ones(4), 1.0, maxiter=stop, **options)
-    assert read(tmp_path / "run.npz.prev")[0]["tally"]["generation"] == 3
+    assert read(tmp_path / "run.npz.prev")[0]["counters"]["generation"] == 3
 
 
 def test_a_compressed_archive_is_refused_however_right_its_checksum_is(tmp_path):

@@ -30,6 +30,7 @@ Function = Callable[..., object]  # fun(x, *args); what it returns is checked, n
 OnError = Literal["worst", "raise", "resample"]
 
 KEPT = 5  # failures kept with their traceback
+SHORTEST = 0.001  # seconds that can be allowed for an evaluation
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class EvaluationOptions:
                 continue
             if isinstance(value, bool) or not isinstance(value, numbers.Real):
                 raise TypeError(f"{name} must be a number, got {value!r}")
+        if self.timeout is not None and 0 < self.timeout < SHORTEST:
+            raise ValueError(
+                f"timeout={self.timeout!r} is shorter than it takes to hand a candidate to a process: "
+                f"give at least {SHORTEST} seconds"
+            )
         if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"timeout must be a positive number of seconds, or None; got {self.timeout!r}")
         if not 0 < self.quorum <= 1:

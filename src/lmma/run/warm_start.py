@@ -30,6 +30,11 @@ class Learned:
         self._strategy: Strategy | None = strategy
         self._parts: State = {}  # in place of the strategy
 
+    @property
+    def strategy(self) -> Strategy | None:
+        """The strategy itself; None in a copy that was pickled."""
+        return self._strategy
+
     def __repr__(self) -> str:
         return f"<what {self.kind.name} learned in {self.generation} generations>"
 
