@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Method = Literal[
     "auto", "cma-es", "ma-es", "lm-ma-es", "csa-es", "lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es",
-    "sep-cma-es", "d-lm-ma-es", "d-lr-es", "dd-ma-es",
+    "sep-cma-es", "d-lm-ma-es", "pulse", "pulse-full",
 ]  # fmt: skip
 Callback = Callable[[npt.NDArray[np.floating]], object] | Callable[["OptimizeResult"], object]
 
@@ -219,9 +219,9 @@ FULL_MATRIX_UP_TO = 1000  # up to here a full matrix needs fewer evaluations tha
 def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None = None) -> str:
     """Return what ``method="auto"`` means for ``n`` variables and this budget, on this machine.
 
-    Up to n = 1000 ``"dd-ma-es"``, which needs the fewest evaluations whether or not coordinates mean
+    Up to n = 1000 ``"pulse-full"``, which needs the fewest evaluations whether or not coordinates mean
     something, if its matrices fit in half of the free memory. With a budget below n^2 evaluations
-    ``"d-lr-es"``, the same without the matrix, which could not be learned in that time: as few
+    ``"pulse"``, the same without the matrix, which could not be learned in that time: as few
     evaluations, and a fraction of the time. Beyond n = 1000 ``"d-lm-ma-es"``: as economical as
     ``"lm-ma-es"``, never much worse, and far better where coordinates mean something (docs/research.md).
     """
@@ -233,10 +233,10 @@ def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None =
     if n > FULL_MATRIX_UP_TO:
         return "d-lm-ma-es"
     if maxfevals is not None and maxfevals < n**2:
-        return "d-lr-es"
+        return "pulse"
     there = available_memory()
-    needed = strategy_class("dd-ma-es").memory(n, checked_popsize(popsize, default_popsize(n)))
-    return "dd-ma-es" if there is None or needed < there / 2 else "d-lm-ma-es"
+    needed = strategy_class("pulse-full").memory(n, checked_popsize(popsize, default_popsize(n)))
+    return "pulse-full" if there is None or needed < there / 2 else "d-lm-ma-es"
 
 
 def default_sigma0(x0: npt.NDArray[np.floating], box: Box | None = None) -> float | npt.NDArray[np.floating]:

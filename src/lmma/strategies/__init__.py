@@ -9,13 +9,13 @@ if TYPE_CHECKING:  # imported when asked for
     from lmma.strategies.acma import ACMAES
     from lmma.strategies.cma import CMAES
     from lmma.strategies.csa import CSAES
-    from lmma.strategies.ddma import DDMAES, DLRES
     from lmma.strategies.dlmma import DLMMAES
     from lmma.strategies.es import ES
     from lmma.strategies.lmcma import LMCMAES
     from lmma.strategies.lmma import LMMAES
     from lmma.strategies.lmma_archive import LMMAESArchive
     from lmma.strategies.ma import MAES
+    from lmma.strategies.pulse import Pulse, PulseFull
     from lmma.strategies.sepcma import SepCMAES
     from lmma.strategies.vdcma import VDCMAES
 
@@ -23,15 +23,15 @@ __all__ = [
     "ACMAES",
     "CMAES",
     "CSAES",
-    "DDMAES",
     "DLMMAES",
-    "DLRES",
     "ES",
     "LMCMAES",
     "LMMAES",
     "MAES",
     "VDCMAES",
     "LMMAESArchive",
+    "Pulse",
+    "PulseFull",
     "SepCMAES",
     "Strategy",
     "methods",

@@ -29,9 +29,10 @@ METHODS = {
     "sep-cma-es": "lmma.strategies.sepcma:SepCMAES",
     # Ours
     "d-lm-ma-es": "lmma.strategies.dlmma:DLMMAES",
-    "dd-ma-es": "lmma.strategies.ddma:DDMAES",
-    "d-lr-es": "lmma.strategies.ddma:DLRES",
+    "pulse": "lmma.strategies.pulse:Pulse",
+    "pulse-full": "lmma.strategies.pulse:PulseFull",
 }
+ALIASES = {"dd-ma-es": "pulse-full", "d-lr-es": "pulse"}  # what these names stood for is part of pulse now
 CLASSES = {place.partition(":")[2]: name for name, place in METHODS.items()}  # class -> method
 
 _registered: dict[str, type[Strategy]] = {}  # by users
@@ -45,7 +46,7 @@ def register(name: str) -> Callable[[S], S]:
     >>> @lmma.register("my-es")                                           # doctest: +SKIP
     ... class MyES(lmma.Strategy): ...
     """
-    if name in METHODS:
+    if name in METHODS or name in ALIASES:
         raise ValueError(f"{name!r} is a method of lmma: choose another name")
 
     def add(cls: S) -> S:
@@ -74,7 +75,8 @@ def strategy_class(method: str | type[Strategy]) -> type[Strategy]:
     if isinstance(method, str):
         found = _registered.get(method)
         if found is None:
-            found = _imported(METHODS.get(method, method))
+            name = ALIASES.get(method, method)
+            found = _imported(METHODS.get(name, name))
     else:
         found = method
     wrong = ValueError if isinstance(method, str) else TypeError

@@ -1,11 +1,10 @@
-"""A few stretched directions: I + U diag(s) U^T, its root, and how to learn it from rows.
+"""A few directions longer or shorter than the rest: powers of I + U^T diag(s) U, and how to learn them from rows.
 
 ======  ============  ========  ==================================================
 symbol  code          shape     meaning
 ======  ============  ========  ==================================================
 U       ``axes``      (k, n)    orthonormal directions, one per row
-s       ``stretch``   (k,)      variance along each beyond 1
-L       -             -         I + U (sqrt(1 + s) - 1) U^T, the symmetric root
+s       ``sizes``     (k,)      the eigenvalue along each beyond 1, not negative
 ======  ============  ========  ==================================================
 """
 
@@ -16,16 +15,10 @@ import numpy as np
 from lmma.strategies.parts.recombination import Array
 
 
-def stretched(z: Array, axes: Array, stretch: Array) -> Array:
-    """Return L z for each row of ``z``, or for a single vector."""
-    gain = (np.sqrt(1 + stretch) - 1).astype(z.dtype)
-    return z + ((z @ axes.T) * gain) @ axes
-
-
-def shrunk(z: Array, axes: Array, stretch: Array) -> Array:
-    """Return the inverse of L times each row of ``z``, or times a single vector."""
-    gain = (1 / np.sqrt(1 + stretch) - 1).astype(z.dtype)
-    return z + ((z @ axes.T) * gain) @ axes
+def scaled(rows: Array, axes: Array, sizes: Array, power: float) -> Array:
+    """Return ``(I + U^T diag(s) U)^power`` times each row, or times a single vector."""
+    gain = ((1 + sizes) ** power - 1).astype(rows.dtype)
+    return rows + ((rows @ axes.T) * gain) @ axes
 
 
 def folded_transposed(d: Array, alpha: float, mix: Array, vectors: Array) -> Array:
@@ -36,13 +29,22 @@ def folded_transposed(d: Array, alpha: float, mix: Array, vectors: Array) -> Arr
 def leading_axes(rows: Array, k: int) -> tuple[Array, Array]:
     """Return the ``k`` leading eigenvectors of ``rows^T rows`` as rows, and their eigenvalues.
 
-    They come from the small Gram matrix ``rows rows^T``; an eigenvalue lost to rounding gives a row of zeros.
+    They come from the smaller of ``rows rows^T`` and ``rows^T rows``. An eigenvalue lost to rounding gives a row
+    of zeros, as does one that so few rows cannot have.
     """
-    gram = (rows @ rows.T).astype(np.float64)
+    count, n = rows.shape
+    wide = count <= n
+    gram = (rows @ rows.T if wide else rows.T @ rows).astype(np.float64)
     eigenvalues, vectors = np.linalg.eigh(gram)
-    leading = eigenvalues[: -k - 1 : -1]
-    floor = max(1e-12, 100 * float(np.finfo(rows.dtype).eps) * float(eigenvalues[-1]))
-    kept = leading > floor
-    scales = np.where(kept, 1 / np.sqrt(np.where(kept, leading, 1.0)), 0.0)
-    axes: Array = (vectors[:, : -k - 1 : -1] * scales).T.astype(rows.dtype) @ rows
-    return axes, np.where(kept, leading, 0.0)
+    found = min(k, count, n)
+    leading = eigenvalues[: -found - 1 : -1]
+    kept = leading > max(1e-12, 100 * float(np.finfo(rows.dtype).eps) * float(eigenvalues[-1]))
+    directions = vectors[:, : -found - 1 : -1].T
+    axes, sizes = np.zeros((k, n), dtype=rows.dtype), np.zeros(k)
+    sizes[:found] = np.where(kept, leading, 0.0)
+    if wide:
+        scales = np.where(kept, 1 / np.sqrt(np.where(kept, leading, 1.0)), 0.0)
+        axes[:found] = (scales[:, None] * directions).astype(rows.dtype) @ rows
+    else:
+        axes[:found] = kept[:, None] * directions
+    return axes, sizes

@@ -1,0 +1,384 @@
+"""Pulse: a diagonal, a few directions that contract and a few that expand, and a matrix where it pays. Ours.
+
+    x = mean + sigma D A B L z,    B = (I + V^T h V)^(-1/2),    L = (I + U^T s U)^(1/2)
+
+=======  ====================  ========  ================================================================
+symbol   code                  shape     meaning
+=======  ====================  ========  ================================================================
+D        ``scales``            (n,)      one step size for each coordinate, learned in O(n) evaluations
+A        ``core``              (n, n)    full matrix, learned in O(n^2) evaluations; I where memory is limited
+V        ``short_axes``        (k_H, n)  directions in which steps are contracted, orthonormal
+T        ``short_sizes``       (k_H,)    what leads the rows of H in these directions
+rho      ``concentration``     (k_H,)    large where an axis lies along a few coordinates: that is D's work
+h        ``contraction``       (k_H,)    max(0, T - tau_H rho)
+U        ``long_axes``         (k_F, n)  directions in which steps are expanded, orthonormal
+S        ``long_sizes``        (k_F,)    what leads the rows of F in these directions
+s        ``expansion``         (k_F,)    max(0, S - tau_F)
+p_c      ``path``              (n,)      evolution path of L z, renewed quickly
+p_A      ``core_path``         (n,)      evolution path of z for A
+w_i      ``weights``           (mu,)     weights of the best half, positive
+v_i      -                     (lam,)    active weights of all, see ``rank_weights.py``
+W_i      -                     (lam,)    weights of the mean: w_i + min(v_i, 0)/2
+theta    -                     float     how freely D moves: less where axes contract across coordinates
+=======  ====================  ========  ================================================================
+
+The model is a covariance (D^-1 A^-T A^-1 D^-1 + H H^T)^-1 with long directions F F^T added: stiff directions are
+summands of the *precision*, where one bad step shows them, long ones summands of the covariance, where one good
+path shows them. Each part is a natural gradient step that holds the others fixed in the coordinates of x:
+
+    q = L^-1 z, a = B q, b = B^-1 q, d = L z,  all i:
+    D <- D exp(c_D theta g / 2),   g_j = sum_i v_i (A a_i)_j (A^-T a_i)_j + share ((A a)_j (A^-T a)_j of p_sigma - e_j)
+    A <- A (I + G/2),              G = c_mu sum_i v_i a_i a_i^T + c_1 (a_A a_A^T - B L^-2 B)
+    H H^T <- the k_H leading axes of H H^T - c_H sum_i v_i b_i b_i^T
+    F F^T <- the k_F leading axes of (1 - c_1F) F F^T + c_1F p_c p_c^T + c_muF sum_i v_i d_i d_i^T
+
+with e the expectation of what precedes it; in the sums of H and F the rows that take away are applied to the
+axes that are there. g is damped by the correlations in A (kappa^1.5, as the matrix must undo what D does to a
+rotated function) and held back where an axis has taken a coordinate over. tau_H and tau_F take away what random
+selection alone would leave in T and S. The metric learns every ``period`` generations from all their rows.
+
+After Ros and Hansen (2008: a diagonal alone), Akimoto and Hansen (2016, 2019: D with a low-rank part, D with a
+full C damped by its condition), Beyer and Sendhoff (2017: MA-ES), Jastrebski and Arnold (2006: active weights),
+Arnold (2006: negative weights for the mean). docs/research.md has the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.dlmma import RECENTRE, diagonal_rate
+from lmma.strategies.es import ES, Batch, Transform
+from lmma.strategies.lmma import CAP
+from lmma.strategies.parts.collected import Collected, Ranked
+from lmma.strategies.parts.dense_core import Core, FullCore, IdentityCore
+from lmma.strategies.parts.linalg import centred
+from lmma.strategies.parts.lowrank import leading_axes, scaled
+from lmma.strategies.parts.parameters import Parameters, RankParameters, constant, derived
+from lmma.strategies.parts.rank_weights import active_weights
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate, default_popsize, weighted_mean
+from lmma.strategies.parts.stepsize import crowding
+
+# What each constant is worth, and how it was chosen: docs/research.md, "Constants".
+CAUTION = 1.5  # power of kappa; 1 is the Fisher matrix's, but A must undo what D does to a rotated function
+AGAINST = 0.5  # what negative weights count in the mean
+SPAN = 16  # an axis along fewer coordinates than about a third of this is D's work
+REACH = 6.0  # log D beyond this is pulled back where axes contract across coordinates
+HELD = 2**23  # numbers held back for learning at most, 64 MB
+
+
+def share(p: PulseParameters) -> float:
+    """Return Lam: the default population's share in this one."""
+    return default_popsize(p.n) / p.lam
+
+
+def axes(n: int) -> int:
+    """Return how many directions are learned: O(log n)."""
+    return max(0, min(n - 1, int(2.5 * math.log(n))))
+
+
+def mean_weights(weights: Array, count: int) -> Array:
+    """Return W_i for ``count`` ranked candidates: the worse half counts against."""
+    total: Array = AGAINST * np.minimum(active_weights(count), 0.0)
+    total[: len(weights)] += weights
+    return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class PulseParameters(Parameters):
+    """The constants of pulse; docs/research.md, "Constants", says how they were chosen."""
+
+    mu_e: float = derived(lambda p: 1 / float(np.sum(np.square(mean_weights(p.weights, p.lam)))))
+    c_m: float = constant(lambda p: 1 + 0.2 * min(1.0, share(p) ** 2))
+    c_sigma: float = constant(
+        lambda p: min(1.1 * p.lam / p.n, max(0.2, min(0.3, 0.2 / math.sqrt(share(p)))))
+    )
+    d_sigma: float = constant(lambda p: min(2.0, max(0.8, 40 / p.n * share(p))))
+    crowd: float = derived(lambda p: crowding(p.mu_e, p.n))
+    c_scale: float = constant(lambda p: min(2 * diagonal_rate(p), 0.2))  # c_D
+    path_share: float = 0.2
+    pull: float = 0.003
+    k_long: int = constant(lambda p: axes(p.n))  # k_F
+    tau_long: float = 5.0  # tau_F
+    c_c_long: float = constant(lambda p: min(10 / (p.n + 4), 0.2))
+    c_1_long: float = constant(lambda p: long_rates(p)[0])  # c_1F
+    c_mu_long: float = constant(lambda p: long_rates(p)[1])  # c_muF
+    k_short: int = constant(lambda p: axes(p.n))  # k_H
+    tau_short: float = 1.6  # tau_H
+    c_short: float = constant(lambda p: min((p.mu_w - 2 + 1 / p.mu_w) / (4 * p.n + p.mu_w), CAP))  # c_H
+    c_c: float = constant(lambda p: 4 / (p.n + 4))
+    c_1: float = constant(lambda p: 1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_1)
+    c_mu: float = constant(lambda p: min(1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_mu, CAP))
+    period: int = constant(lambda p: max(1, min(int(p.n / (2.4 * p.lam)), HELD // (p.n * p.lam))))
+
+    def _check(self) -> None:
+        for name in ("k_long", "k_short"):
+            if not 0 <= getattr(self, name) <= self.n:
+                raise ValueError(f"{name} must lie between 0 and n = {self.n}, got {getattr(self, name)}")
+        if self.period < 1:
+            raise ValueError(f"period must be at least 1, got {self.period}")
+
+
+def long_rates(p: PulseParameters) -> tuple[float, float]:
+    """Return c_1F and c_muF, which together take away less than 0.6 of F."""
+    c_1 = min(4 / (4 * p.n + p.mu_w), CAP)
+    c_mu = min(2.5 * (p.mu_w - 2 + 1 / p.mu_w) / (4 * p.n + p.mu_w), 2.5 * c_1, CAP)
+    scale = min(1.0, 0.6 / (c_1 + c_mu))
+    return c_1 * scale, c_mu * scale
+
+
+class Turned(NamedTuple):
+    """The collected z in the coordinates that the parts learn in, one row for each candidate."""
+
+    q: Array  # L^-1 z
+    a: Array  # B q
+    b: Array  # B^-1 q
+    d: Array  # L z
+
+
+@final
+class Pulsing(Transform):
+    """d = D A B L z."""
+
+    STATE = (
+        "scales", "short_axes", "short_sizes", "concentration", "long_axes", "long_sizes", "path", "core_path",
+    )  # fmt: skip
+
+    def __init__(self, n: int, parameters: PulseParameters, dtype: npt.DTypeLike, core: Core) -> None:
+        p = self.parameters = parameters
+        self.core = core
+        self.collected = Collected(p.period, p.lam, n, dtype)
+        self.scales = np.ones(n, dtype=dtype)
+        self.short_axes = np.zeros((p.k_short, n), dtype=dtype)
+        self.short_sizes = np.zeros(p.k_short)
+        self.concentration = np.ones(p.k_short)
+        self.long_axes = np.zeros((p.k_long, n), dtype=dtype)
+        self.long_sizes = np.zeros(p.k_long)
+        self.path = np.zeros(n, dtype=dtype)
+        self.core_path = np.zeros(n, dtype=dtype)
+
+    def parts(self) -> dict[str, object]:
+        """Return A, and what waits to be learned from."""
+        return {"core": self.core, "collected": self.collected}
+
+    @property
+    def contraction(self) -> Array:
+        """h: the precision along each short axis beyond 1."""
+        return np.maximum(self.short_sizes - self.parameters.tau_short * self.concentration, 0.0)
+
+    @property
+    def expansion(self) -> Array:
+        """s: the variance along each long axis beyond 1."""
+        return np.maximum(self.long_sizes - self.parameters.tau_long, 0.0)
+
+    def expanded(self, rows: Array, power: float = 0.5) -> Array:
+        """Return L of each row; L^-1 with the power -1/2."""
+        return scaled(rows, self.long_axes, self.expansion, power)
+
+    def contracted(self, rows: Array, power: float = -0.5) -> Array:
+        """Return B of each row; B^-1 with the power 1/2."""
+        return scaled(rows, self.short_axes, self.contraction, power)
+
+    def sample(self, batch: Batch) -> None:
+        """Draw z and set ``out`` to the candidates ``mean + step * d``."""
+        batch.source.draw(batch.generation, batch.first, batch.z)
+        out = self.apply(batch.z, out=batch.out)
+        out *= np.asarray(batch.step, dtype=out.dtype)
+        out += batch.mean
+
+    def apply(self, z: Array, out: Array | None = None) -> Array:
+        """Return D A B L z."""
+        return np.multiply(self.core.times(self.contracted(self.expanded(z))), self.scales, out=out)
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of D A B L times d."""
+        return self.expanded(self.contracted(self.core.transposed_times(d * self.scales)))
+
+    def solve(self, d: Array) -> Array:
+        """Return z with D A B L z = d."""
+        return self.expanded(self.contracted(self.core.solved(d / self.scales), 0.5), -0.5)
+
+    def update(self, best: Selection, p_sigma: Array) -> None:
+        """Follow the paths; let D, A, H and F learn where enough generations have been collected."""
+        p = self.parameters
+        if len(self.scales) == 1:
+            return  # sigma is all there is
+        cumulate(self.core_path, p.c_c, best.mu_w, best.z_mean)
+        cumulate(self.path, p.c_c_long, best.mu_w, self.expanded(best.z_mean))
+        ranked = self.collected.add(best)
+        if ranked is not None:
+            self._learn(ranked, p_sigma)
+
+    def _learn(self, ranked: Ranked, p_sigma: Array) -> None:
+        p, z = self.parameters, ranked.z
+        h, s = self.contraction, self.expansion
+        short, long = (h / (1 + h)).astype(z.dtype), (s / (1 + s)).astype(z.dtype)  # B^2 = I - V^T short V
+        q = self.expanded(np.vstack((z, p_sigma, self.core_path)), -0.5)
+        a = self.contracted(q)
+        q, b = q[:-2], self.contracted(q[:-2], 0.5)
+        turned = Turned(q, a[:-2], b, self.expanded(z))
+
+        rows = np.vstack((a, self.short_axes, self.contracted(self.long_axes)))
+        images, duals = self.core.times(rows), self.core.transposed_solved(rows)
+        fixed = np.concatenate((short, long))  # B L^-2 B = I - rows^T fixed rows, with the last rows
+        change = self._learn_scales(ranked, images * duals, short, long)
+
+        F = self.core.times(self.contracted(self._long_rows(ranked, turned))) / change
+        H = self.core.transposed_solved(self._short_rows(ranked, turned)) * change
+        used = np.delete(np.arange(len(rows)), len(z))  # p_sigma has no part in A
+        gains, fade = self._core_gains(ranked)
+        gains = np.concatenate((gains, [p.c_1 * ranked.generations], fade * fixed))
+        self.core.multiply(rows[used], images[used], duals[used], gains, fade)
+
+        H = self.core.transposed_times(H)
+        self.short_axes[...], self.short_sizes[...] = leading_axes(H, p.k_short)
+        spread = min(len(self.scales) / 4, SPAN)
+        self.concentration[...] = np.maximum(spread * np.sum(self.short_axes**4, axis=1), 1.0) ** 3
+        F = self.contracted(self.core.solved(F), 0.5)
+        self.path[...] = F[-1]
+        F[-1] *= math.sqrt(p.c_1_long * ranked.generations)
+        self.long_axes[...], self.long_sizes[...] = leading_axes(F, p.k_long)
+
+    def _learn_scales(self, ranked: Ranked, products: Array, short: Array, long: Array) -> Array:
+        """Let D learn, and return by how much each coordinate changed, on average by 1.
+
+        ``products`` are those of images and duals: of the collected rows, p_sigma, p_A, V and B U.
+        """
+        p, count, k = self.parameters, len(ranked.z), len(short)
+        theta = 1 / (1 + 0.3 * float(np.sum(short**2 / self.concentration)))
+        axes = products[count + 2 :]
+        expected = 1 - short @ axes[:k] - long @ axes[k:]
+        g = ranked.ranks @ products[:count]
+        g += p.path_share * ranked.generations * (products[count] - expected)
+        g /= ((1 + self.core.inflation) / 2) ** CAUTION
+        # A coordinate that an axis contracts does not grow in D, one that an axis expands does not shrink
+        taken = np.where(g > 0, short @ self.short_axes**2, long @ self.long_axes**2)
+        g *= np.maximum(1 - 2 * taken, 0.0)
+        logs = np.log(self.scales)
+        logs -= logs.mean()
+        back = p.pull * logs + (1 - theta) ** 2 * (logs - np.clip(logs, -REACH, REACH))
+        g = p.c_scale / 2 * theta * (g - ranked.generations * back)
+        self.scales *= np.exp(g)
+        change: Array = np.exp(g - g.mean())  # H and F keep their size in units of sigma
+        return change
+
+    def _long_rows(self, ranked: Ranked, turned: Turned) -> Array:
+        """Return the rows of F before D and A change: what stays, what was selected, and the path."""
+        p, worse, t = self.parameters, ranked.worse, ranked.generations
+        against = -ranked.ranks[worse, None]
+        stay = (1 + t * p.c_mu_long / 2) * self.long_axes
+        stay -= p.c_mu_long / 2 * (against * (turned.q[worse] @ self.long_axes.T)).T @ turned.d[worse]
+        kept = np.sqrt((1 - p.c_1_long - p.c_mu_long) ** t * self.long_sizes)
+        gains = np.sqrt(p.c_mu_long * ranked.weights)
+        rows = (kept[:, None] * stay, gains[:, None] * turned.d[ranked.better], self.path)
+        return np.vstack(rows).astype(self.scales.dtype, copy=False)
+
+    def _short_rows(self, ranked: Ranked, turned: Turned) -> Array:
+        """Return the rows of H before D and A change: what stays, and what was selected against."""
+        p, better, worse, t = self.parameters, ranked.better, ranked.worse, ranked.generations
+        stay = (1 + t * p.c_short / 2) * self.short_axes
+        weighted = ranked.weights[:, None] * (turned.a[better] @ self.short_axes.T)
+        stay -= p.c_short / 2 * weighted.T @ turned.b[better]
+        kept = np.sqrt((1 - p.c_short) ** t * self.short_sizes)
+        gains = np.sqrt(p.c_short * -ranked.ranks[worse])
+        rows = (kept[:, None] * stay, gains[:, None] * turned.b[worse])
+        return np.vstack(rows).astype(self.scales.dtype, copy=False)
+
+    def _core_gains(self, ranked: Ranked) -> tuple[Array, float]:
+        """Return c_mu v_i, and what A loses so that it keeps its size where selection is random.
+
+        Negative weights are scaled as if z_i had length sqrt(n), and count less where many candidates would
+        make A singular.
+        """
+        p, n, z, v = self.parameters, len(self.scales), ranked.z, ranked.ranks
+        most = 2 * n * p.c_mu * ranked.generations
+        against = min(1.0, 1 / most) if most > 0 else 0.0
+        lengths2 = np.maximum(np.einsum("ij,ij->i", z, z), 1e-30)
+        gains: Array = p.c_mu * np.where(v < 0, v * (n * against) / lengths2, v)
+        return gains, ranked.generations * (p.c_1 + p.c_mu * (1 - against))
+
+    def balance(self, generation: int) -> float:
+        """Scale D to geometric mean 1 now and then."""
+        return centred(self.scales) if generation % RECENTRE == 0 else 1.0
+
+
+class PulsingES(ES):
+    """What the two forms share: all but the core."""
+
+    define = PulseParameters
+    parameters: PulseParameters
+    core: ClassVar[type[Core]]
+
+    def _make_transform(self) -> Pulsing:
+        return Pulsing(self.n, self.parameters, self.dtype, self.core(self.n, self.dtype))
+
+    def _select(self, order: Indices, values: Array) -> Selection:
+        """Return the ranked generation, its mean taken with negative weights too."""
+        best = super()._select(order, values)
+        weights = mean_weights(best.weights, len(order))
+        z_mean = weighted_mean(weights, order, self.z, self.threads)
+        mu_e = 1 / float(weights @ weights)
+        return best._replace(mu_w=mu_e, z_mean=z_mean, d_mean=self.transform.apply(z_mean))
+
+    def _move(self, best: Selection) -> Array:
+        return self.parameters.c_m * super()._move(best)
+
+
+@final
+class Pulse(PulsingES):
+    """A diagonal, contracting and expanding directions, O(n log n) per sample.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`PulseParameters`.
+
+    Examples
+    --------
+    One stiff direction across all coordinates is found in O(n) evaluations:
+
+    >>> stiff = np.ones(50) / np.sqrt(50)
+    >>> es = lmma.Pulse(np.ones(50), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9:
+    ...     X = es.ask()
+    ...     es.tell(np.square(X).sum(axis=1) + 1e6 * np.square(X @ stiff))
+    >>> es.evaluations < 20_000
+    True
+
+    References
+    ----------
+    This library, docs/research.md. Akimoto and Hansen, *Projection-based restricted covariance matrix
+    adaptation for high dimension*, GECCO 2016.
+    """
+
+    name = "pulse"
+    core = IdentityCore
+    rows = staticmethod(lambda n, popsize: 8 * popsize + 6 * axes(n) + 12)
+
+
+@final
+class PulseFull(PulsingES):
+    """Pulse with a full matrix, O(n^2) per sample: the fewest evaluations of all, up to some hundred variables.
+
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`PulseParameters`.
+
+    Examples
+    --------
+    Scales of coordinates are learned in O(n) evaluations, though the matrix has n^2 numbers:
+
+    >>> es = lmma.PulseFull(np.ones(20), 1.0, rng=1)
+    >>> while es.best_fun > 1e-9:
+    ...     es.tell(np.square(es.ask()) @ np.logspace(0, 6, 20))
+    >>> es.evaluations < 4_000
+    True
+
+    References
+    ----------
+    This library, docs/research.md. Akimoto and Hansen, *Diagonal acceleration for covariance matrix
+    adaptation evolution strategies*, Evolutionary Computation 28 (2020).
+    """
+
+    name = "pulse-full"
+    core = FullCore
+    rows = staticmethod(lambda n, popsize: 3 * n + 12 * popsize + 8 * axes(n) + 12)
