@@ -78,7 +78,7 @@ def share(p: PulseParameters) -> float:
 
 def axes(n: int) -> int:
     """Return how many directions are learned: O(log n)."""
-    return max(0, min(n - 1, int(2.5 * math.log(n))))
+    return max(0, min(n - 1, int(3.3 * math.log(n))))
 
 
 def mean_weights(weights: Array, count: int) -> Array:
