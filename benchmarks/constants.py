@@ -1,4 +1,4 @@
-"""How much each constant of dd-ma-es and d-lm-ma-es matters: evaluations to 1e-10 with it halved and doubled.
+"""How much each constant of pulse-full and d-lm-ma-es matters: evaluations to 1e-10 with it halved and doubled.
 
     python benchmarks/constants.py [--n 64] [--seeds 101-103]
 
@@ -22,7 +22,7 @@ PROBLEMS = (
     "rotated-discus",
 )  # fmt: skip
 CONSTANTS = {
-    "dd-ma-es": ("c_sigma", "d_sigma", "c_scale", "path_share", "tau", "c_c_axes", "c_1_axes", "c_mu_axes"),
+    "pulse-full": ("c_sigma", "d_sigma", "c_scale", "path_share", "tau", "c_c_axes", "c_1_axes", "c_mu_axes"),
     "d-lm-ma-es": ("c_scale",),
 }
 BUDGET = 300_000

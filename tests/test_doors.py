@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 FUNCTIONS = {"methods", "minimize", "register", "scipy_method", "strategy"}
 STRATEGIES = {
-    "ACMAES", "CMAES", "CSAES", "DDMAES", "DLMMAES", "DLRES", "ES", "LMCMAES", "LMMAES", "LMMAESArchive",
+    "ACMAES", "CMAES", "CSAES", "PulseFull", "DLMMAES", "Pulse", "ES", "LMCMAES", "LMMAES", "LMMAESArchive",
     "MAES", "SepCMAES", "Strategy", "VDCMAES",
 }  # fmt: skip
 OTHERS = {

@@ -16,7 +16,7 @@ N = 4
 X0 = np.full(N, 0.5)
 CONFIGURATIONS = [
     {"method": "lm-ma-es", "sigma0": 0.7},
-    {"method": "dd-ma-es", "sigma0": 0.7, "bounds": [0.1, 4.0], "boundary": "project"},
+    {"method": "pulse-full", "sigma0": 0.7, "bounds": [0.1, 4.0], "boundary": "project"},
     {"method": "ma-es", "sigma0": 0.7, "restarts": "bipop:4", "tolfun": 1e-1},
     {"method": "cma-es", "sigma0": [1.0, 2.0, 3.0, 4.0], "history": 8},
     {"method": "vd-cma-es", "sigma0": 0.7, "dtype": "float32"},

@@ -10,7 +10,7 @@ HIDE = "import sys; sys.modules['lmma.kernels._core'] = sys.modules['lmma.attack
 RUN = """
 import numpy as np
 import lmma
-for method in ("lm-ma-es", "ma-es", "dd-ma-es"):
+for method in ("lm-ma-es", "ma-es", "pulse-full"):
     lmma.minimize(lambda x: float(x @ x), np.ones(3), 0.5, method=method, maxfevals=60, rng=1)
 """
 COMMAND = "from lmma.cli import main; raise SystemExit(main({words!r}))"

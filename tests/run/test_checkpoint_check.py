@@ -9,7 +9,7 @@ import pytest
 import lmma
 from lmma.run.checkpoint_file import CheckpointError, pack, read, unpack, write
 
-METHODS = ("ma-es", "lm-ma-es", "lm-cma-es", "dd-ma-es")
+METHODS = ("ma-es", "lm-ma-es", "lm-cma-es", "pulse-full")
 ODD = (None, True, -1, 2**70, 1.5, float("nan"), float("-inf"), "x", [], {}, [[0]], {"a": 1})
 
 

@@ -216,7 +216,7 @@ def test_rastrigin_needs_restarts():
     assert max(solved("rastrigin", 6, 9, 3, 200_000, "ma-es")) < math.inf
 
 
-@pytest.mark.parametrize("method", ["ma-es", "cma-es", "dd-ma-es"])
+@pytest.mark.parametrize("method", ["ma-es", "cma-es", "pulse-full"])
 def test_large_populations_do_not_lose_their_step_size(method):
     # Populations of 60 times n: as printed, [A1:19] grows sigma until candidates fill the box evenly
     problem, n = get("rastrigin"), 8
@@ -242,7 +242,7 @@ def test_a_step_size_stays_within_the_box():
     [
         ("rastrigin", 20, "lm-ma-es", 2_000_000, 4),
         ("rastrigin", 20, "ma-es", 1_000_000, 4),
-        ("rastrigin", 20, "dd-ma-es", 1_000_000, 4),
+        ("rastrigin", 20, "pulse-full", 1_000_000, 4),
         ("rosenbrock", 20, "ma-es", 1_000_000, 8),
         ("rosenbrock", 50, "ma-es", 2_000_000, 4),
         ("rastrigin", 100, "lm-ma-es", 6_000_000, 2),

@@ -61,7 +61,7 @@ def inside(X):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-@pytest.mark.parametrize("method", ["lm-ma-es", "dd-ma-es", "lm-cma-es"])
+@pytest.mark.parametrize("method", ["lm-ma-es", "pulse-full", "lm-cma-es"])
 def test_candidates_injected_redrawn_and_best_lie_inside(method, boundary):
     es = make(method, boundary)
     es.inject([[1.0, 1.0, -1.0, 0.25, 9.0], X0])
@@ -109,7 +109,7 @@ def test_blocks_lie_inside_and_give_the_same_run(boundary):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-@pytest.mark.parametrize("method", ["sep-cma-es", "dd-ma-es"])
+@pytest.mark.parametrize("method", ["sep-cma-es", "pulse-full"])
 def test_a_run_resumed_within_bounds_equals_the_unbroken_run(method, boundary):
     a, b = make(method, boundary), make(method, boundary)
     for _ in range(12):

@@ -17,7 +17,7 @@ def with_digits(digits, fun=rosenbrock):
 
 
 @pytest.mark.parametrize(("method", "n", "digits", "seed"), [
-    ("dd-ma-es", 10, 3, 1), ("lm-ma-es", 20, 4, 1), ("lm-cma-es", 20, 4, 2),
+    ("pulse-full", 10, 3, 1), ("lm-ma-es", 20, 4, 1), ("lm-cma-es", 20, 4, 2),
 ])  # fmt: skip
 def test_values_with_few_digits_do_not_end_a_search(method, n, digits, seed):
     # each ended at 9 or more before ties lengthened the steps
@@ -29,7 +29,7 @@ def test_values_with_few_digits_do_not_end_a_search(method, n, digits, seed):
     assert result.learned.strategy.ties.count > 0
 
 
-@pytest.mark.parametrize("method", ["dd-ma-es", "lm-ma-es"])
+@pytest.mark.parametrize("method", ["pulse-full", "lm-ma-es"])
 def test_without_ties_nothing_is_noticed(method):
     result = lmma.minimize(rosenbrock, np.zeros(6), 0.5, method=method, rng=1, vectorized=True)
     assert result.learned.strategy.ties.count == 0

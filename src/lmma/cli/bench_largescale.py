@@ -18,9 +18,9 @@ OUT/store.sqlite and never done twice. OUT then holds the distributions as figur
 
 examples:
   lmma bench largescale --dims 20,40,80,160,320 --budget 1000
-  lmma bench largescale --dims 40 --methods dd-ma-es,pycma --instances 1 --functions 1-14 --workers 2
+  lmma bench largescale --dims 40 --methods pulse-full,pycma --instances 1 --functions 1-14 --workers 2
 """
-METHODS = "dd-ma-es,d-lm-ma-es,lm-ma-es"
+METHODS = "pulse-full,d-lm-ma-es,lm-ma-es"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,7 +26,7 @@ from lmma.store.untrusted import read_json
 
 FORMAT = "lmma checkpoint"
 VERSION = 2  # of the format; raised whenever an older reader would misread it
-NUMERICS = 2  # raised whenever the same seed gives other numbers than before, for any method
+NUMERICS = 3  # raised whenever the same seed gives other numbers than before, for any method
 DIGEST = 64  # bytes: SHA-256 in hexadecimal
 HEADER = "header"
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)

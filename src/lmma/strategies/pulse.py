@@ -317,12 +317,17 @@ class PulsingES(ES):
         return Pulsing(self.n, self.parameters, self.dtype, self.core(self.n, self.dtype))
 
     def _select(self, order: Indices, values: Array) -> Selection:
-        """Return the ranked generation, its mean taken with negative weights too."""
+        """Return the ranked generation, its mean taken with negative weights too.
+
+        Candidates without a value rank last: the mean moves away from where evaluations fail.
+        """
         best = super()._select(order, values)
+        if len(order) < self.popsize:
+            order = np.concatenate((order, np.setdiff1d(np.arange(self.popsize), order)))
         weights = mean_weights(best.weights, len(order))
         z_mean = weighted_mean(weights, order, self.z, self.threads)
         mu_e = 1 / float(weights @ weights)
-        return best._replace(mu_w=mu_e, z_mean=z_mean, d_mean=self.transform.apply(z_mean))
+        return best._replace(order=order, mu_w=mu_e, z_mean=z_mean, d_mean=self.transform.apply(z_mean))
 
     def _move(self, best: Selection) -> Array:
         return self.parameters.c_m * super()._move(best)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from lmma.strategies.parts.linalg import add_product
 from lmma.strategies.parts.recombination import Array
 
-RENEW = 1000  # generations between two exact inversions, against drift
-WATCH = 20  # generations between two looks at the correlations: they change slowly
+RENEW = 1000  # updates between two exact inversions, against drift
+WATCH = 20  # updates between two looks at the correlations: they change slowly
 
 
 class Core(ABC):
