@@ -161,29 +161,28 @@ def test_bad_input_is_refused_with_the_remedy(options, error, words):
         lmma.minimize(sphere, np.ones(3), **{"sigma0": 1.0, **options})
 
 
-def test_auto_takes_a_full_matrix_for_few_variables_and_vectors_for_many():
-    assert choose_method(100) == choose_method(1000) == "pulse-full"
-    assert choose_method(1001) == "d-lm-ma-es"
-    assert choose_method(100_000) == "d-lm-ma-es"
+def test_auto_takes_a_full_matrix_for_few_variables_and_directions_for_many():
+    assert choose_method(1) == choose_method(100) == choose_method(300) == "pulse-full"
+    assert choose_method(301) == choose_method(10_000) == "pulse"
 
 
-def test_auto_takes_no_matrix_that_fills_more_than_half_of_the_memory(monkeypatch):
-    needed = lmma.PulseFull.memory(500, 22)
-    for free, method in ((2 * needed + 1, "pulse-full"), (2 * needed, "d-lm-ma-es"), (None, "pulse-full")):
+def test_auto_takes_nothing_that_fills_more_than_half_of_the_memory(monkeypatch):
+    needed = lmma.Pulse.memory(5000, 29)
+    for free, method in ((2 * needed + 1, "pulse"), (2 * needed, "d-lm-ma-es"), (None, "pulse")):
         monkeypatch.setattr("lmma.strategies.parts.memory.available_memory", lambda free=free: free)
-        assert choose_method(500, popsize=22) == method
+        assert choose_method(5000, popsize=29) == method
 
 
 def test_auto_does_without_a_matrix_that_the_budget_is_too_small_to_learn(tmp_path):
-    assert choose_method(500, maxfevals=100_000) == "pulse"
-    assert choose_method(500, maxfevals=250_000) == "pulse-full"
+    assert choose_method(100, maxfevals=39_999) == "pulse"
+    assert choose_method(100, maxfevals=40_000) == "pulse-full"
     file = tmp_path / "run.npz"
 
     def run(budget):
         return lmma.minimize(sphere, np.ones(30), 1.0, rng=1, maxfevals=budget, checkpoint=file)
 
     assert run(500).method == "pulse"
-    assert run(2000).method == "pulse"  # a raised budget goes on with what has been learned
+    assert run(4000).method == "pulse"  # a raised budget goes on with what has been learned
 
 
 def test_what_does_not_fit_in_memory_is_refused_before_it_is_allocated():

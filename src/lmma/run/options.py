@@ -213,30 +213,29 @@ def spellings() -> Iterator[tuple[str, Spelling, Any]]:
 
 # What a user who says nothing gets
 
-FULL_MATRIX_UP_TO = 1000  # up to here a full matrix needs fewer evaluations than O(log n) vectors
+# What method="auto" goes by; docs/research.md, "Which method", has the table it was decided by.
+FULL_MATRIX_UP_TO = 300  # variables: beyond, a generation with a matrix costs more than its evaluations save
+FULL_MATRIX_FROM = 4  # n^2 evaluations: with fewer a matrix is not learned
 
 
 def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None = None) -> str:
     """Return what ``method="auto"`` means for ``n`` variables and this budget, on this machine.
 
-    Up to n = 1000 ``"pulse-full"``, which needs the fewest evaluations whether or not coordinates mean
-    something, if its matrices fit in half of the free memory. With a budget below n^2 evaluations
-    ``"pulse"``, the same without the matrix, which could not be learned in that time: as few
-    evaluations, and a fraction of the time. Beyond n = 1000 ``"d-lm-ma-es"``: as economical as
-    ``"lm-ma-es"``, never much worse, and far better where coordinates mean something (docs/research.md).
+    ``"pulse-full"`` for up to 300 variables, unless the budget is below 4 n^2 evaluations, in which its matrix
+    could not be learned; ``"pulse"`` beyond, which has O(log n) directions in its place and needs as few
+    evaluations on most functions. ``"d-lm-ma-es"`` where the vectors of ``"pulse"`` would fill half of the
+    free memory.
     """
     from lmma.strategies import strategy_class
     from lmma.strategies.parts.checks import checked_popsize
     from lmma.strategies.parts.memory import available_memory
     from lmma.strategies.parts.recombination import default_popsize
 
-    if n > FULL_MATRIX_UP_TO:
-        return "d-lm-ma-es"
-    if maxfevals is not None and maxfevals < n**2:
-        return "pulse"
+    learned = maxfevals is None or maxfevals >= FULL_MATRIX_FROM * n**2
+    method = "pulse-full" if n <= FULL_MATRIX_UP_TO and learned else "pulse"
+    needed = strategy_class(method).memory(n, checked_popsize(popsize, default_popsize(n)))
     there = available_memory()
-    needed = strategy_class("pulse-full").memory(n, checked_popsize(popsize, default_popsize(n)))
-    return "pulse-full" if there is None or needed < there / 2 else "d-lm-ma-es"
+    return method if there is None or needed < there / 2 else "d-lm-ma-es"
 
 
 def default_sigma0(x0: npt.NDArray[np.floating], box: Box | None = None) -> float | npt.NDArray[np.floating]:
