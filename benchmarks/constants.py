@@ -1,4 +1,4 @@
-"""How much each constant of pulse-full and d-lm-ma-es matters: evaluations to 1e-10 with it halved and doubled.
+"""How much each constant of pulse-full matters: evaluations to 1e-10 with it halved and doubled.
 
     python benchmarks/constants.py [--n 64] [--seeds 101-103]
 

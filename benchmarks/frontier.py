@@ -1,6 +1,6 @@
 """Evaluations to 1e-10 of our methods and of other packages', side by side, on plain and rotated functions.
 
-    python benchmarks/frontier.py --n 128 --methods pycma,pulse-full [--problems sphere,cigar] [--seeds 101-103]
+    python benchmarks/frontier.py --n 128 --methods pycma,pulse [--problems sphere,cigar] [--seeds 401-403]
     python benchmarks/frontier.py --table docs/results/frontier
 
 Paper protocol: start uniform in [-5, 5]^n, the same for all methods of one seed, sigma0 = 3; evaluations up

@@ -125,7 +125,7 @@ def test_pulse_matches_its_formulas_in_dense_matrices(method, full, n, period):
             ws = np.tile(np.concatenate((w, np.zeros(lam - p.mu))), period)
             generations.clear()
             Bi, Li, Ai = contraction(0.5), expansion(-0.5), np.linalg.inv(A)
-            V, h, rho = contracting()
+            _, h, rho = contracting()
             theta = 1 / (1 + 0.3 * np.sum((h / (1 + h)) ** 2 / rho))
             q, d = z @ Li, z @ L
             a, b = q @ B, q @ Bi

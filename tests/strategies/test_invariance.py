@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lmma
-from lmma.strategies.pulse import mean_weights
 from lmma.problems import rotated
+from lmma.strategies.pulse import mean_weights
 
 METHODS = ["csa-es", "cma-es", "ma-es", "lm-ma-es"]
 

@@ -221,10 +221,10 @@ FULL_MATRIX_FROM = 4  # n^2 evaluations: with fewer a matrix is not learned
 def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None = None) -> str:
     """Return what ``method="auto"`` means for ``n`` variables and this budget, on this machine.
 
-    ``"pulse-full"`` for up to 300 variables, unless the budget is below 4 n^2 evaluations, in which its matrix
-    could not be learned; ``"pulse"`` beyond, which has O(log n) directions in its place and needs as few
-    evaluations on most functions. ``"d-lm-ma-es"`` where the vectors of ``"pulse"`` would fill half of the
-    free memory.
+    ``"pulse-full"`` for up to 300 variables, unless the budget is below 4 n^2 evaluations, in which its
+    matrix could not be learned; ``"pulse"`` beyond, which has O(log n) directions in its place and needs as
+    few evaluations on most functions. ``"d-lm-ma-es"`` where the vectors of ``"pulse"`` would fill half
+    of the free memory.
     """
     from lmma.strategies import strategy_class
     from lmma.strategies.parts.checks import checked_popsize

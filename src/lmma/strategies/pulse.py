@@ -22,24 +22,24 @@ W_i      -                     (lam,)    weights of the mean: w_i + min(v_i, 0)/
 theta    -                     float     how freely D moves: less where axes contract across coordinates
 =======  ====================  ========  ================================================================
 
-The model is a covariance (D^-1 A^-T A^-1 D^-1 + H H^T)^-1 with long directions F F^T added: stiff directions are
-summands of the *precision*, where one bad step shows them, long ones summands of the covariance, where one good
-path shows them. Each part is a natural gradient step that holds the others fixed in the coordinates of x:
+The model is a covariance (D^-1 A^-T A^-1 D^-1 + H H^T)^-1 with long directions F F^T added: stiff directions
+are summands of the *precision*, where one bad step shows them, long ones of the covariance, where one good
+path shows them. Each part is a natural gradient step that holds the others fixed in the coordinates of x. With
+q = L^-1 z, a = B q, b = B^-1 q, d = L z for every candidate:
 
-    q = L^-1 z, a = B q, b = B^-1 q, d = L z,  all i:
-    D <- D exp(c_D theta g / 2),   g_j = sum_i v_i (A a_i)_j (A^-T a_i)_j + share ((A a)_j (A^-T a)_j of p_sigma - e_j)
+    D <- D exp(c_D theta g / 2),   g_j = sum_i v_i (A a_i)_j (A^-T a_i)_j + share (that of p_sigma - e_j)
     A <- A (I + G/2),              G = c_mu sum_i v_i a_i a_i^T + c_1 (a_A a_A^T - B L^-2 B)
     H H^T <- the k_H leading axes of H H^T - c_H sum_i v_i b_i b_i^T
     F F^T <- the k_F leading axes of (1 - c_1F) F F^T + c_1F p_c p_c^T + c_muF sum_i v_i d_i d_i^T
 
 with e the expectation of what precedes it; in the sums of H and F the rows that take away are applied to the
 axes that are there. g is damped by the correlations in A (kappa^1.5, as the matrix must undo what D does to a
-rotated function) and held back where an axis has taken a coordinate over. tau_H and tau_F take away what random
-selection alone would leave in T and S. The metric learns every ``period`` generations from all their rows.
+rotated function) and held back where an axis has taken a coordinate over. tau_H and tau_F take away what
+random selection alone would leave in T and S. The metric learns every ``period`` generations from all rows.
 
-After Ros and Hansen (2008: a diagonal alone), Akimoto and Hansen (2016, 2019: D with a low-rank part, D with a
-full C damped by its condition), Beyer and Sendhoff (2017: MA-ES), Jastrebski and Arnold (2006: active weights),
-Arnold (2006: negative weights for the mean). docs/research.md has the measurements.
+After Ros and Hansen (2008: a diagonal alone), Akimoto and Hansen (2016, 2019: D with a low-rank part, D with
+a full C damped by its condition), Beyer and Sendhoff (2017: MA-ES), Jastrebski and Arnold (2006: active
+weights), Arnold (2006: negative weights for the mean). docs/research.md has the measurements.
 """
 
 from __future__ import annotations
@@ -150,7 +150,8 @@ class Pulsing(Transform):
     """d = D A B L z."""
 
     STATE = (
-        "scales", "short_axes", "short_sizes", "concentration", "long_axes", "long_sizes", "path", "core_path",
+        "scales", "short_axes", "short_sizes", "concentration", "long_axes", "long_sizes", "path",
+        "core_path",
     )  # fmt: skip
 
     def __init__(self, n: int, parameters: PulseParameters, dtype: npt.DTypeLike, core: Core) -> None:
@@ -232,8 +233,8 @@ class Pulsing(Transform):
         fixed = np.concatenate((short, long))  # B L^-2 B = I - rows^T fixed rows, with the last rows
         change = self._learn_scales(ranked, images * duals, short, long)
 
-        F = self.core.times(self.contracted(self._long_rows(ranked, turned))) / change
-        H = self.core.transposed_solved(self._short_rows(ranked, turned)) * change
+        F: Array = self.core.times(self.contracted(self._long_rows(ranked, turned))) / change
+        H: Array = self.core.transposed_solved(self._short_rows(ranked, turned)) * change
         used = np.delete(np.arange(len(rows)), len(z))  # p_sigma has no part in A
         gains, fade = self._core_gains(ranked)
         gains = np.concatenate((gains, [p.c_1 * ranked.generations], fade * fixed))
@@ -257,7 +258,7 @@ class Pulsing(Transform):
         theta = 1 / (1 + 0.3 * float(np.sum(short**2 / self.concentration)))
         axes = products[count + 2 :]
         expected = 1 - short @ axes[:k] - long @ axes[k:]
-        g = ranked.ranks @ products[:count]
+        g: Array = ranked.ranks @ products[:count]
         g += p.path_share * ranked.generations * (products[count] - expected)
         g /= ((1 + self.core.inflation) / 2) ** CAUTION
         # A coordinate that an axis contracts does not grow in D, one that an axis expands does not shrink
@@ -369,7 +370,7 @@ class Pulse(PulsingES):
 
 @final
 class PulseFull(PulsingES):
-    """Pulse with a full matrix, O(n^2) per sample: the fewest evaluations of all, up to some hundred variables.
+    """Pulse with a full matrix, O(n^2) per sample: the fewest evaluations of all, for up to some hundred.
 
     Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`PulseParameters`.
 

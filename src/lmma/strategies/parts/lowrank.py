@@ -1,4 +1,4 @@
-"""A few directions longer or shorter than the rest: powers of I + U^T diag(s) U, and how to learn them from rows.
+"""A few directions unlike the rest: powers of I + U^T diag(s) U, and how to learn them from rows.
 
 ======  ============  ========  ==================================================
 symbol  code          shape     meaning
@@ -29,8 +29,8 @@ def folded_transposed(d: Array, alpha: float, mix: Array, vectors: Array) -> Arr
 def leading_axes(rows: Array, k: int) -> tuple[Array, Array]:
     """Return the ``k`` leading eigenvectors of ``rows^T rows`` as rows, and their eigenvalues.
 
-    They come from the smaller of ``rows rows^T`` and ``rows^T rows``. An eigenvalue lost to rounding gives a row
-    of zeros, as does one that so few rows cannot have.
+    They come from the smaller of ``rows rows^T`` and ``rows^T rows``. An eigenvalue lost to rounding gives
+    a row of zeros, as does one that so few rows cannot have.
     """
     count, n = rows.shape
     wide = count <= n
