@@ -24,7 +24,7 @@ theta    -                     float     how freely D moves: less where axes con
 
 The model is a covariance (D^-1 A^-T A^-1 D^-1 + H H^T)^-1 with long directions F F^T added: stiff directions
 are summands of the *precision*, where one bad step shows them, long ones of the covariance, where one good
-path shows them. Each part is a natural gradient step that holds the others fixed in the coordinates of x. With
+path shows them. Each part is a natural gradient step that holds the others fixed in coordinates of x. With
 q = L^-1 z, a = B q, b = B^-1 q, d = L z for every candidate:
 
     D <- D exp(c_D theta g / 2),   g_j = sum_i v_i (A a_i)_j (A^-T a_i)_j + share (that of p_sigma - e_j)
