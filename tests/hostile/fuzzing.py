@@ -14,7 +14,9 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
@@ -109,6 +111,20 @@ def limited(room=ROOM):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def processes_marked(variable, patience):
+    """Return processes in whose environment ``variable`` ("NAME=value") is; they may take a while to go."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # another user's, or it has just ended
+                if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
+                    found.append(int(process.name))
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
 
 
 def one_of(rng, pool):

@@ -19,8 +19,6 @@ from lmma.store import Store, StoreError
 LIMIT = 96 << 20  # bytes of memory that reading any of these small files may ask for
 BOMB = 160 << 20  # bytes that a few hundred kB become when they are unpacked
 
-# Failures that are waiting to be mended elsewhere: a pattern, and what is missing.
-
 
 def within_memory(read, *words):
     """Return what ``read`` returns if it needs little memory."""

@@ -15,8 +15,6 @@ import lmma
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are counted in /proc")
 
-# Failures that are waiting to be mended elsewhere: a pattern, and what is missing.
-
 
 def children():
     """Return the processes this one has started and that are still there."""
