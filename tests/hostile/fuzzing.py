@@ -5,6 +5,7 @@ for what happened, such as "refused"; the words are counted and printed.
 
     LMMA_FUZZ_SEED=17 pytest tests/hostile/test_fuzz_bounds.py      case 17 alone
     LMMA_FUZZ_CASES=50000 pytest tests/hostile/test_fuzz_bounds.py  so many of them
+    LMMA_FUZZ_SECONDS=600 pytest tests/hostile/test_fuzz_bounds.py  as many as fit
 """
 
 import contextlib
@@ -45,7 +46,11 @@ class Fuzzer:
             return Counter()
         count = int(os.environ.get("LMMA_FUZZ_CASES", long if self.slow else short))
         words, failures = Counter(), []
+        end = time.monotonic() + float(os.environ.get("LMMA_FUZZ_SECONDS", "inf"))
         for seed in range(count):
+            if time.monotonic() > end:
+                count = seed
+                break
             try:
                 words[self._attempt(case, seed)] += 1
             except (Exception, Hangs) as error:

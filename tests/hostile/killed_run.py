@@ -8,9 +8,12 @@ import time
 import traceback
 
 import numpy as np
+import scipy.optimize  # noqa: F401 (as lmma.run.run)
 from fuzzing import one_of
 
 import lmma
+import lmma.run.result
+import lmma.run.run  # else each process would import it when it runs
 from lmma.evaluation.cluster.driver import VectorDriver
 from lmma.run.checkpoint import Checkpoint, CheckpointError
 from lmma.run.replicas.replica_driver import ReplicatedDriver

@@ -83,7 +83,9 @@ def boxes(rng):
         nothing = np.array_equal(low, high)  # is left to search for
         # the square, and with it the default step, is infinite; or x0 itself in single precision
         far = np.abs(x0).max() > (1e150 if given["dtype"] == "float64" else 1e38)
-        assert narrow or nothing or far or given["sigma0"] is not None, f"a fair box is refused: {words}: {told}"
+        assert narrow or nothing or far or given["sigma0"] is not None, (
+            f"a fair box is refused: {words}: {told}"
+        )
         return "refused"
     except Exception as error:
         raise AssertionError(f"{type(error).__name__}: {error}: {told}") from error

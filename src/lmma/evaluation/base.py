@@ -68,7 +68,9 @@ class EvaluationOptions:
                 f"give at least {SHORTEST} seconds"
             )
         if self.timeout is not None and not self.timeout > 0:
-            raise ValueError(f"timeout must be a positive number of seconds, or None; got {shown(self.timeout)}")
+            raise ValueError(
+                f"timeout must be a positive number of seconds, or None; got {shown(self.timeout)}"
+            )
         if not 0 < self.quorum <= 1:
             raise ValueError(f"quorum must be a share of the generation in (0, 1], got {shown(self.quorum)}")
 

@@ -324,7 +324,8 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
         pairs = bounds if isinstance(bounds, np.ndarray) else list(bounds)
     except TypeError:
         raise TypeError(
-            f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; got {shown(bounds)}"
+            f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; "
+            f"got {shown(bounds)}"
         ) from None
     if len(pairs) == n and all(np.ndim(pair) == 1 and len(pair) == 2 for pair in pairs):
         if n == 2 and isinstance(pairs, list):

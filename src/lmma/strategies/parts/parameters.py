@@ -49,7 +49,9 @@ def _check_constant(name: str, kind: str, value: Any) -> None:
     if kind in ("int", "float"):
         number = numbers.Integral if kind == "int" else numbers.Real
         if isinstance(value, bool) or not isinstance(value, number):
-            raise TypeError(f"{name} must be {'an integer' if kind == 'int' else 'a number'}, got {shown(value)}")
+            raise TypeError(
+                f"{name} must be {'an integer' if kind == 'int' else 'a number'}, got {shown(value)}"
+            )
         if not math.isfinite(value):
             raise ValueError(f"{name} must be finite, got {shown(value)}")
     if kind == "Array":
