@@ -208,7 +208,7 @@ def arguments(rng):
         given["maxiter"] = 5
         given.pop("popsize", None)
         given.pop("restarts", None)
-    if callable(fun) and deterministic and given.get("vectorized"):
+    if callable(fun) and deterministic and given.get("vectorized") is True:
         single = fun
         fun = rows_of(single, n)
     else:
@@ -269,7 +269,7 @@ def check_result(result, fun, deterministic, given, told):
     assert np.isfinite(np.asarray(result.mean)).all(), f"mean = {result.mean}: {told}"
     if deterministic and math.isfinite(result.fun):
         args = given.get("args", ())
-        if args == ():
+        if isinstance(args, tuple) and not args:
             value = float(np.asarray(fun(x.copy())).item())
             assert value == result.fun, f"fun(x) = {value}, but result.fun = {result.fun}: {told}"
 

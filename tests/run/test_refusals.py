@@ -37,6 +37,11 @@ def test_what_no_constant_can_be_is_refused_by_name(method, name, value):
         lmma.minimize(lambda x: float(x @ x), np.ones(3), method=method, maxfevals=50, **{name: value})
 
 
+def test_a_single_number_is_no_box():
+    with pytest.raises(TypeError, match="bounds must be"):
+        lmma.minimize(lambda x: float(x @ x), np.ones(3), bounds=np.array(2.0), maxfevals=50)
+
+
 @pytest.mark.parametrize("points", ["", [[1.0], [1.0, 2.0]], np.full(3, 1e200), None.__class__])
 def test_points_that_cannot_be_injected_are_refused_by_name(points):
     with pytest.raises((ValueError, TypeError), match="inject"):

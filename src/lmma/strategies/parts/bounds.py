@@ -321,7 +321,7 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         return _vector(bounds.lb, n, -math.inf), _vector(bounds.ub, n, math.inf)
     try:
-        pairs = bounds if isinstance(bounds, np.ndarray) else list(bounds)
+        pairs = bounds if isinstance(bounds, np.ndarray) and bounds.ndim else list(bounds)
     except TypeError:
         raise TypeError(
             f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; "
