@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["real_clusters"]
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 # A job started in the background ignores Ctrl-C, and so would every program that a test starts to interrupt.
@@ -16,7 +17,13 @@ def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the long versions too")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
+    for item in items:  # a cluster's tests all in one process of xdist, so that it is started once
+        names = [*getattr(item, "fixturenames", ()), item.nodeid]
+        if "ray_session" in names or "tests/cluster" in item.nodeid:
+            other = "ray_session" in names or "[ray" in item.nodeid or "mpi" in item.nodeid
+            item.add_marker(pytest.mark.xdist_group("ray" if other else "dask"))
     if config.getoption("--slow"):
         return
     for item in items:

@@ -1,67 +1,8 @@
-"""Real clusters on this machine, started once for all tests; skipped with a word where one is missing."""
-
-import os
-import sys
+"""Tests on real clusters; the clusters themselves are in ``real_clusters.py``."""
 
 import pytest
 
-WORKERS = 2
-MISSING = "not installed: pip install 'lmma[{}]'"
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items):
-    for item in items:  # a cluster's tests all in one process of xdist, so that it is started once
-        if "tests/cluster" in item.nodeid:
-            names = [*getattr(item, "fixturenames", ()), item.nodeid]
-            other = "ray_session" in names or "[ray" in item.nodeid or "mpi" in item.nodeid
-            item.add_marker(pytest.mark.xdist_group("ray" if other else "dask"))
-
 
 @pytest.fixture(scope="session", autouse=True)
-def importable():
-    """Have the processes of clusters find lmma where this one found it."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    yield
-    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
-
-
-@pytest.fixture(scope="session")
-def dask_cluster():
-    distributed = pytest.importorskip("distributed", reason="Dask is " + MISSING.format("dask"))
-    with distributed.LocalCluster(
-        n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0"
-    ) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def dask_client(dask_cluster):
-    with dask_cluster.get_client() as client:
-        yield client
-
-
-@pytest.fixture(scope="session")
-def ray_cluster():
-    pytest.importorskip("ray", reason="Ray is " + MISSING.format("ray"))
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": WORKERS, "include_dashboard": False})
-    yield cluster
-    cluster.shutdown()
-
-
-@pytest.fixture(scope="session")
-def ray_session(ray_cluster):
-    import ray
-
-    ray.init(address=ray_cluster.address, log_to_driver=False, configure_logging=False)
-    yield ray
-    ray.shutdown()
-
-
-@pytest.fixture(params=["dask", "ray"])
-def cluster(request):
-    """A cluster as ``workers=`` takes it."""
-    return request.getfixturevalue({"dask": "dask_client", "ray": "ray_session"}[request.param])
+def always_importable(importable):
+    """Have all processes that these tests start find lmma where this one found it."""

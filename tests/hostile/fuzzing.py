@@ -5,6 +5,7 @@ for what happened, such as "refused"; the words are counted and printed.
 
     LMMA_FUZZ_SEED=17 pytest tests/hostile/test_fuzz_bounds.py      case 17 alone
     LMMA_FUZZ_CASES=50000 pytest tests/hostile/test_fuzz_bounds.py  so many of them
+    LMMA_FUZZ_SECONDS=600 pytest tests/hostile/test_fuzz_bounds.py  as many as fit
 """
 
 import contextlib
@@ -14,7 +15,9 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
@@ -43,7 +46,11 @@ class Fuzzer:
             return Counter()
         count = int(os.environ.get("LMMA_FUZZ_CASES", long if self.slow else short))
         words, failures = Counter(), []
+        end = time.monotonic() + float(os.environ.get("LMMA_FUZZ_SECONDS", "inf"))
         for seed in range(count):
+            if time.monotonic() > end:
+                count = seed
+                break
             try:
                 words[self._attempt(case, seed)] += 1
             except (Exception, Hangs) as error:
@@ -109,6 +116,20 @@ def limited(room=ROOM):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def processes_marked(variable, patience):
+    """Return processes in whose environment ``variable`` ("NAME=value") is; they may take a while to go."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # another user's, or it has just ended
+                if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
+                    found.append(int(process.name))
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
 
 
 def one_of(rng, pool):

@@ -8,11 +8,9 @@ import lmma
 METHODS = lmma.methods()
 BUDGET = 120
 
-# Failures that are waiting to be mended elsewhere: a pattern, and what is missing.
-
 
 def test_no_evaluation_leaves_a_random_box(fuzz):
-    fuzz(boxes, short=250, long=2_000, at_least=["inside"])
+    fuzz(boxes, short=250, long=3_500, at_least=["inside"])
 
 
 def interval(rng):
@@ -82,9 +80,12 @@ def boxes(rng):
         words = str(error)
         assert any(name in words for name in ("bounds", "x0", "sigma0", "dtype")), f"{words}: {told}"
         narrow = given["dtype"] == "float32" and not np.all(_has_single(low, high))
+        nothing = np.array_equal(low, high)  # is left to search for
         # the square, and with it the default step, is infinite; or x0 itself in single precision
         far = np.abs(x0).max() > (1e150 if given["dtype"] == "float64" else 1e38)
-        assert narrow or far or given["sigma0"] is not None, f"a fair box is refused: {words}: {told}"
+        assert narrow or nothing or far or given["sigma0"] is not None, (
+            f"a fair box is refused: {words}: {told}"
+        )
         return "refused"
     except Exception as error:
         raise AssertionError(f"{type(error).__name__}: {error}: {told}") from error

@@ -25,8 +25,6 @@ CONFIGURATIONS = [
 ]
 GENERATIONS, MORE = 30, 45
 
-# Failures that are waiting to be mended elsewhere: a pattern, and what is missing.
-
 
 def fails_now_and_then(x):
     if math.sin(100.0 * float(x[0])) > 0.95:

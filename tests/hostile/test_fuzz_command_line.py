@@ -67,8 +67,6 @@ def text(x): return "text"
 number = 3
 """
 
-# Failures that are waiting to be mended elsewhere: a pattern, and what is missing.
-
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):

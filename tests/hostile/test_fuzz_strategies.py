@@ -12,8 +12,6 @@ CALLS = ["ask", "ask", "ask", "tell", "tell", "tell", "tell", "resample", "injec
          "restore", "stop", "result", "odd tell", "odd resample", "odd inject", "odd state",
          "repr"]  # fmt: skip
 
-# Failures that are waiting to be mended elsewhere: a pattern, and what is missing.
-
 
 def test_any_sequence_of_calls_is_served_or_refused_in_words(fuzz):
     fuzz(calls, short=250, long=5_000, at_least=METHODS)

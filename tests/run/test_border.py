@@ -13,6 +13,7 @@ from lmma import LMMAES
 from lmma.bounds import box
 from lmma.evaluation import evaluator
 from lmma.run.options import default_sigma0
+from lmma.run.stopping import Stagnation
 
 
 def sphere(x):
@@ -255,6 +256,41 @@ def test_a_strategy_that_fails_ends_the_run_with_the_best(where, words, monkeypa
     assert result.fun == min(seen) == sphere(result.x)
     restarted = lmma.minimize(fun, np.ones(4), 1.0, method=Breaks, rng=1, restarts=1)
     assert [run.reason for run in restarted.runs] == ["strategy", "strategy"]
+
+
+def test_a_stop_that_fails_ends_the_run_with_the_best_and_a_checkpoint(monkeypatch, tmp_path):
+    def stop(self):
+        if self.generation == 5:
+            raise KeyError("lost")
+        return {}
+
+    monkeypatch.setattr(Breaks, "stop", stop)
+    options = {"method": Breaks, "rng": 1, "checkpoint": tmp_path / "run.npz"}
+    result = lmma.minimize(sphere, np.ones(4), 1.0, **options)
+    assert (result.reason, result.nit) == ("strategy", 5)
+    assert "KeyError: 'lost'" in result.message
+    assert result.fun == sphere(result.x)
+    monkeypatch.undo()  # once it is mended, the run goes on
+    assert lmma.minimize(sphere, np.ones(4), 1.0, maxiter=9, **options).nit == 9
+
+
+@pytest.mark.parametrize("where", ["check", "watch"])
+def test_a_stopping_rule_that_fails_ends_the_run_with_the_best(where, monkeypatch):
+    plain = getattr(Stagnation, where)
+
+    def fails(self, given):
+        if self.seen >= 5:
+            raise OverflowError("too large")
+        return plain(self, given)
+
+    monkeypatch.setattr(Stagnation, where, fails)
+    result = lmma.minimize(sphere, np.ones(4), 1.0, rng=1)
+    assert result.reason == "strategy"
+    assert "a rule that watches it, failed: OverflowError: too large" in result.message
+    assert result.fun == sphere(result.x)
+    monkeypatch.setattr(Stagnation, "check", lambda self, now: 1 / 0)  # before anything was evaluated
+    with pytest.raises(ZeroDivisionError):
+        lmma.minimize(sphere, np.ones(4), 1.0, rng=1)
 
 
 def test_a_strategy_that_never_gave_a_candidate_is_a_mistake(monkeypatch):

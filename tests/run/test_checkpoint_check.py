@@ -92,6 +92,17 @@ def test_arrays_that_no_run_can_have_saved_are_refused(saved):
                 go_on(path, method)
 
 
+@pytest.mark.parametrize("kind", [np.complex128, np.int8, "U3"])
+def test_arrays_of_another_type_are_refused(saved, kind):
+    path, method, header, arrays = saved
+    for name in ("best_x", "history.best_fun", "history.evaluations", "strategy.mean"):
+        if kind is np.int8 and name.startswith("history."):
+            continue  # whole numbers are as good there
+        write(path, header, arrays | {name: arrays[name].astype(kind)})
+        with pytest.raises(CheckpointError, match=r"run\.npz"):
+            go_on(path, method, 4)
+
+
 def test_headers_nested_without_end_are_refused(tmp_path):
     import zipfile
 

@@ -170,3 +170,25 @@ def test_a_history_knows_what_was_not_waited_for(tmp_path):
     assert result.late >= 1
     assert result.history["late"][-1] == result.late
     assert (result.failures, result.history["failures"]) == (0, [0, 0, 0])
+
+
+def test_a_log_has_one_writer(tmp_path):
+    log, refused = tmp_path / "log", []
+
+    def second(x):
+        with pytest.raises(ValueError, match=r"log=.* is being written by another run"):
+            run(log=log)
+        refused.append(log.read_text())
+
+    result = run(log=log, callback=second, maxiter=3)
+    assert len(refused) == 3
+    assert records_of(log)[-1]["generation"] == result.nit == 3  # what the first had written is there
+    assert run(log=log, maxiter=2).nit == 2  # and when it has ended, another may begin
+    assert records_of(log)[-1]["generation"] == 2
+
+
+def test_any_number_of_runs_may_log_to_what_is_no_file():
+    def second(x):
+        run(log=os.devnull, maxiter=2)
+
+    assert run(log=os.devnull, callback=second, maxiter=2).nit == 2

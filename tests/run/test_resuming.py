@@ -133,3 +133,21 @@ def test_a_compressed_archive_is_refused_however_right_its_checksum_is(tmp_path)
     packed.write_bytes(data + hashlib.sha256(data).hexdigest().encode())
     with pytest.raises(CheckpointError, match="compressed"):
         read(packed)
+
+
+def test_workers_tolerances_and_callbacks_may_change_in_between(tmp_path):
+    def fun(x):
+        return float(x @ x)
+
+    options = {"sigma0": 1.0, "rng": 1, "method": "ma-es"}
+    whole = lmma.minimize(fun, np.ones(4), maxiter=30, **options)
+    for changed in (
+        {"maxiter": 5},
+        {"maxiter": 10, "workers": 2},
+        {"maxfevals": 120, "tolfun": 0, "callback": lambda x: None},
+        {"maxiter": 30, "tolx": 1e-9, "timeout": 60, "history": 4},
+    ):
+        parts = lmma.minimize(fun, np.ones(4), checkpoint=tmp_path / "run.npz", **options, **changed)
+    assert np.array_equal(parts.x, whole.x)
+    assert np.array_equal(parts.mean, whole.mean)
+    assert (parts.nfev, parts.nit, parts.fun) == (whole.nfev, whole.nit, whole.fun)

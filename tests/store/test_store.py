@@ -11,11 +11,15 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from lmma.store import Store, StoreError, key_of, owner
+from lmma.store import rescue as rescue_module
+from lmma.store import sqlite as sqlite_module
 from lmma.store.sqlite import LEASE
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -306,3 +310,68 @@ def test_a_record_nested_without_end_is_set_aside(tmp_path):
         store._db.execute("insert into records values (?, ?, ?, ?)", ("deep", "run", text, digest))
         assert store.records() == [{"a": 1}]
         assert store.set_aside() == [("deep", "it is not JSON")]
+
+
+def torn(path):
+    """Make a store of 60 records in which one page is damaged; return how many are still whole."""
+    with Store(path) as store:
+        store.put_all("any", {f"{k:032}": {"k": k, "text": "x" * 300} for k in range(60)})
+    data = bytearray(path.read_bytes())
+    data[5 * 4096 : 5 * 4096 + 200] = b"\xff" * 200
+    path.write_bytes(data)
+    return len(rescue_module.rescue(path))
+
+
+def test_many_who_rescue_one_store_at_once_rescue_it_once(tmp_path, monkeypatch):
+    path = tmp_path / "s.sqlite"
+    whole = torn(path)
+    assert 30 < whole <= 60
+    slow, together, seen = sqlite_module.rescue, threading.Barrier(6), []
+    monkeypatch.setattr(sqlite_module, "rescue", lambda file: (time.sleep(0.05), slow(file))[1])
+
+    def work(number):
+        with Store(path) as store:
+            together.wait()
+            store.records()  # where the damage is found
+            store.put(f"new{number}", "any", {"number": number})
+            seen.append(len(store.records()))
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))
+    with Store(path) as store:
+        assert len(store.records()) == whole + 6
+    assert len(seen) == 6
+    assert [file.name for file in tmp_path.glob("*.damaged-*") if file.name[-1].isdigit()] == [
+        "s.sqlite.damaged-1"
+    ]
+
+
+def test_a_record_put_while_another_rescues_the_store_is_in_the_new_one(tmp_path):
+    path = tmp_path / "s.sqlite"
+    whole = torn(path)
+    with Store(path) as unaware, Store(path) as store:
+        store.records()
+        unaware.put("new", "any", {"number": 1})  # it had the damaged file open
+        assert store.get(["new"]) == {"new": {"number": 1}}
+        assert len(unaware.records()) == whole + 1
+
+
+def test_a_row_with_another_key_is_not_what_was_asked_for(tmp_path, monkeypatch):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put("key", "any", {"number": 1})
+        rows = store._rows(["key"])
+        monkeypatch.setattr(store, "_rows", lambda keys: [("kez", *rows[0][1:]), (None, *rows[0][1:])])
+        assert store.get(["key"]) == {}
+        assert "set aside" in store.words[0]
+
+
+def test_tables_whose_names_are_no_text_are_damage(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.put("k" * 32, "any", {"number": 1})
+    data = path.read_bytes()
+    for name in (b"records", b"claims"):
+        path.write_bytes(data.replace(b"create table " + name, b"create t\x9eble " + name, 1).replace(
+            b"CREATE TABLE " + name, b"CREATE T\x9eBLE " + name, 1))  # fmt: skip
+        with Store(path) as store:
+            assert store.get(["k" * 32]) == {"k" * 32: {"number": 1}}

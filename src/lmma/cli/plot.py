@@ -11,6 +11,7 @@ from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
 from lmma.store.untrusted import read_json
 
+DRAWN = {"evaluations", "best_fun", "sigma", "step", "seconds"}  # what a record must have
 PLOT_FILES = (".png", ".svg", ".pdf")
 
 
@@ -53,7 +54,7 @@ def read_log(file: Path) -> dict[str, list[Any]]:
             if number == len(lines):
                 break  # the run is just writing it
             raise UsageError(f"{file}, line {number}: not a record of lmma minimize --log") from None
-        if not (isinstance(record, dict) and "evaluations" in record and _holds_numbers(record)):
+        if not (isinstance(record, dict) and record.keys() >= DRAWN and _holds_numbers(record)):
             raise UsageError(f"{file}, line {number}: not a record of lmma minimize --log")
         records.append(record)
     if not records:

@@ -23,6 +23,7 @@ from lmma.evaluation.failures import (
     WrongType,
     words_of,
 )
+from lmma.kernels.words import shown
 
 Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
@@ -60,16 +61,18 @@ class EvaluationOptions:
             if name == "timeout" and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, numbers.Real):
-                raise TypeError(f"{name} must be a number, got {value!r}")
+                raise TypeError(f"{name} must be a number, got {shown(value)}")
         if self.timeout is not None and 0 < self.timeout < SHORTEST:
             raise ValueError(
-                f"timeout={self.timeout!r} is shorter than it takes to hand a candidate to a process: "
+                f"timeout={shown(self.timeout)} is shorter than it takes to hand a candidate to a process: "
                 f"give at least {SHORTEST} seconds"
             )
         if self.timeout is not None and not self.timeout > 0:
-            raise ValueError(f"timeout must be a positive number of seconds, or None; got {self.timeout!r}")
+            raise ValueError(
+                f"timeout must be a positive number of seconds, or None; got {shown(self.timeout)}"
+            )
         if not 0 < self.quorum <= 1:
-            raise ValueError(f"quorum must be a share of the generation in (0, 1], got {self.quorum!r}")
+            raise ValueError(f"quorum must be a share of the generation in (0, 1], got {shown(self.quorum)}")
 
 
 class Evaluator(ABC):
@@ -80,8 +83,8 @@ class Evaluator(ABC):
     _buffer: Array | None = None
 
     def __init__(self, on_error: OnError = "worst") -> None:
-        if on_error not in get_args(OnError):
-            raise ValueError(f"on_error must be 'worst', 'raise' or 'resample', got {on_error!r}")
+        if not isinstance(on_error, str) or on_error not in get_args(OnError):
+            raise ValueError(f"on_error must be 'worst', 'raise' or 'resample', got {shown(on_error)}")
         self.on_error = on_error
         self.errors: list[Failure] = []
         self.failures: Counter[str] = Counter()  # kind -> how many evaluations failed so

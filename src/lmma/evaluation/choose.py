@@ -12,6 +12,7 @@ from lmma.evaluation import pickling
 from lmma.evaluation.base import EvaluationOptions, Evaluator, Function, OnError
 from lmma.evaluation.cluster.address import find_transport
 from lmma.evaluation.serial import Serial, Vectorized
+from lmma.kernels.words import shown
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -99,7 +100,7 @@ def _processes(workers: object) -> int:
     if isinstance(workers, bool) or not isinstance(workers, int | np.integer):
         raise TypeError(
             "workers must be an integer, -1 for all cores, a map-like callable, an executor or a cluster "
-            f"(Dask, Ray, MPI); got {workers!r}"
+            f"(Dask, Ray, MPI); got {shown(workers)}"
         )
     if workers == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -66,7 +66,7 @@ class Checkpoint:
     def __post_init__(self) -> None:
         self.file = Path(self.path)
         if not self.every >= 0:
-            raise ValueError(f"every must be a number of seconds, 0 or more; got {self.every!r}")
+            raise ValueError(f"every must be a number of seconds, 0 or more; got {shown(self.every)}")
         if self.file.is_symlink():
             raise ValueError(
                 f"checkpoint={str(self.file)!r} is a symbolic link, which a new file would replace: "

@@ -43,7 +43,7 @@ def check_content(header: Header, arrays: Arrays) -> None:
         _want(_counts(header.get(name)), name)
     _want(isinstance(header.get("extra", {}), dict), "extra")
     best, mean = arrays.get("best_x"), arrays.get("strategy.mean")
-    _want(best is None or (mean is not None and best.shape == mean.shape), "array best_x")
+    _want(best is None or (mean is not None and _like(best) == _like(mean)), "array best_x")
     ours = header["identity"].get("method") in METHODS
     for name, array in arrays.items():
         _want(_is_sound(name, array, ours), f"array {name}")
@@ -72,6 +72,8 @@ def _counters(counters: Any, arrays: Arrays) -> None:
 
 def _is_sound(name: str, array: np.ndarray[Any, Any], ours: bool) -> bool:
     """Return whether an array holds numbers that a run can go on with; of users' strategies less is known."""
+    if array.dtype.kind not in "biuf" and (ours or not name.startswith("strategy.")):
+        return False  # complex numbers, texts
     if array.dtype.kind in "iu":
         least = 1 if name.endswith(".stride") else -1  # -1 is customary for never
         return name == "strategy.key" or bool(np.all((array >= least) & (array <= MOST)))
@@ -87,6 +89,10 @@ def _is_sound(name: str, array: np.ndarray[Any, Any], ours: bool) -> bool:
     if name == "strategy.max_sigma" and not np.all(array > 0):
         return False
     return not known or not np.any(np.isnan(array) | (array == -math.inf))
+
+
+def _like(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    return array.shape, array.dtype
 
 
 def _list(header: Header, name: str) -> list[Any]:

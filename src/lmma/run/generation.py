@@ -25,8 +25,8 @@ def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
     """Let the present strategy of ``run`` search until a rule says why to stop; return that reason.
 
     An observer that raises ``StopIteration`` ends the search. Ctrl-C is raised, never in the middle of an
-    update; the run then holds the best so far. A strategy that fails after something has been evaluated ends
-    the search too; one that never gave a candidate is a mistake, and raises.
+    update; the run then holds the best so far. A strategy or a stopping rule that fails after something has
+    been evaluated ends the search too; one that fails before is a mistake, and raises.
     """
     counters = run.counters
     counters.consistent = True  # whatever became of the strategy before
@@ -37,7 +37,7 @@ def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
             run.interrupts.check()
             now.seconds = counters.seconds = time.perf_counter() - start
             for rule in run.rules:
-                stop = rule.check(now)
+                stop = _of_the_strategy(rule.check, now)
                 if stop is not None:  # [A1:21]
                     return stop
             one_generation(run)
@@ -62,7 +62,7 @@ def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
 
 
 class StrategyFailed(Exception):
-    """A strategy raised ``error``; nothing else that raises in a generation is taken for it."""
+    """A strategy or a rule raised ``error``; nothing else that raises in a generation is taken for it."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(type(error)))
@@ -70,7 +70,7 @@ class StrategyFailed(Exception):
 
 
 def _of_the_strategy(call: Callable[..., T], *args: Any) -> T:
-    """Return ``call(*args)``; what it raises is told apart from what the objective raises."""
+    """Return ``call(*args)``, of a strategy or a rule; what it raises is told apart from what fun raises."""
     try:
         return call(*args)
     except (np.linalg.LinAlgError, MemoryError):  # endings of their own
@@ -100,7 +100,7 @@ def one_generation(run: Run) -> None:
         ranked = ranked[~np.isnan(ranked)]
     counters.failing = 0 if len(ranked) else counters.failing + 1
     for rule in run.rules:
-        rule.watch(ranked)
+        _of_the_strategy(rule.watch, ranked)
     counters.generation += 1
     counters.consistent = True
 

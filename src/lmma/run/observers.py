@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import math
 import os
+import stat
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -106,10 +107,13 @@ class JsonLog:
         self._next = 0.0
         self._last: Progress | None = None
         self._written: Progress | None = None
-        if after is not None:
-            _cut_after(self.path, after)
-        mode = "w" if after is None else "a"
-        self._file = open(self.path, mode, encoding="utf-8")  # noqa: SIM115 (closed by close)
+        self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (closed by close)
+        try:
+            _refuse_a_second_writer(self._file, self.path)
+            _cut_after(self.path, -math.inf if after is None else after)
+        except BaseException:
+            self._file.close()
+            raise
         self.warning = ""
 
     def __call__(self, progress: Progress) -> None:
@@ -139,7 +143,25 @@ class JsonLog:
         self._written = progress
 
 
-def _cut_after(path: str, evaluations: int) -> None:
+def _refuse_a_second_writer(file: TextIO, path: str) -> None:
+    """Raise ValueError if another run writes this log; the system forgets a writer that has ended."""
+    try:
+        import fcntl  # not everywhere, and not needed by a run without a log
+    except ImportError:
+        return
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return  # a terminal, a pipe, /dev/null: any number may write there
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(
+            f"log={path!r} is being written by another run: wait until it has ended, or name another file"
+        ) from None
+    except OSError:
+        pass  # a file system without locks
+
+
+def _cut_after(path: str, evaluations: float) -> None:
     """Cut a log off after a number of evaluations, and before a last line that was cut short.
 
     Nothing is written for it: whenever the process is killed, the records are there.

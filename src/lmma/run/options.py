@@ -160,7 +160,13 @@ class RunOptions:
     # fmt: on
 
     def __post_init__(self) -> None:
-        from lmma.strategies.parts.checks import checked_number, checked_popsize, checked_tolerance, shown
+        from lmma.strategies.parts.checks import (
+            checked_choice,
+            checked_number,
+            checked_popsize,
+            checked_tolerance,
+            shown,
+        )
 
         for name in ("maxfevals", "maxiter", "maxtime"):
             limit = getattr(self, name)
@@ -173,8 +179,12 @@ class RunOptions:
         checked_popsize(self.popsize, 2)
         if not isinstance(self.history, bool) and checked_number("history", self.history) < 0:
             raise ValueError(f"history must be a number of snapshots, or True; got {shown(self.history)}")
-        if self.on_interrupt not in ("return", "raise"):
-            raise ValueError(f"on_interrupt must be 'return' or 'raise', got {shown(self.on_interrupt)}")
+        for name in ("stagnation", "vectorized", "progress"):
+            switch = getattr(self, name)
+            if not isinstance(switch, int | np.bool_) or switch not in (0, 1):
+                raise TypeError(f"{name} must be True or False, got {shown(switch)}")
+        checked_choice("on_interrupt", self.on_interrupt, ("return", "raise"))
+        checked_choice("on_error", self.on_error, ("worst", "raise", "resample"))
         if not isinstance(self.args, tuple):
             object.__setattr__(self, "args", (self.args,))
         if self.callback is not None and not callable(self.callback):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.kernels import Key
+from lmma.kernels.words import shown
 from lmma.run.counters import SingleRun
 from lmma.strategies import Strategy
 from lmma.strategies.parts import memory
@@ -52,9 +53,9 @@ class Schedule(ABC):
 
     def __post_init__(self) -> None:
         if isinstance(self.restarts, bool) or self.restarts < 0:
-            raise ValueError(f"restarts must be a number of restarts, 0 or more; got {self.restarts!r}")
+            raise ValueError(f"restarts must be a number of restarts, 0 or more; got {shown(self.restarts)}")
         if not self.factor >= 1:
-            raise ValueError(f"factor must be at least 1: populations grow; got {self.factor!r}")
+            raise ValueError(f"factor must be at least 1: populations grow; got {shown(self.factor)}")
 
     @abstractmethod
     def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
@@ -134,7 +135,7 @@ def schedule(restarts: Any) -> Schedule:
         return IPOP(int(restarts))
     raise ValueError(
         "restarts must be a number of restarts (0 for none), 'ipop', 'bipop', or one of these with a number "
-        f"such as 'bipop:5'; got {restarts!r}"
+        f"such as 'bipop:5'; got {shown(restarts)}"
     )
 
 

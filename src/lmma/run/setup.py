@@ -14,7 +14,7 @@ from lmma.run.warm_start import Learned, warm_start
 from lmma.strategies import Strategy, strategy_class
 from lmma.strategies.parts.bounds import Box
 from lmma.strategies.parts.bounds import box as make_box
-from lmma.strategies.parts.checks import checked_x0, nearest
+from lmma.strategies.parts.checks import checked_x0, nearest, shown
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -71,7 +71,7 @@ def setup(
 ) -> Setup:
     """Return how the run is to start, after checking what the user gave."""
     if not callable(fun):
-        raise TypeError(f"fun must be callable, got {fun!r}")
+        raise TypeError(f"fun must be callable, got {shown(fun)}")
     warm = warm_start(x0)
     start = checked_x0(warm.x0, np.float64)
     method = options.method

@@ -159,8 +159,8 @@ ENDINGS: dict[str, Ending] = {
         Ending(
             "strategy",
             15,
-            "The strategy failed: {error}; x is the best so far. {restarts[=]} starts it "
-            "again, another {method} may do better.",
+            "The strategy, or a rule that watches it, failed: {error}; x is the best so far. {restarts[=]} "
+            "starts it again, another {method} may do better.",
             restarts=True,
         ),
         Ending(

@@ -8,11 +8,19 @@ on in other pages, each of which begins with the number of the next.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+Identity = tuple[int, int]  # device and number of a file, whatever its name
 Row = tuple[str, str, str, str]  # key, kind, record, sha256
 PAGE = 4096  # bytes, as SQLite makes them
 _FRAME = 24  # bytes before each page in a write-ahead log, after its header of 32
@@ -20,6 +28,45 @@ _FRAME = 24  # bytes before each page in a write-ahead log, after its header of 
 _LENGTHS = re.compile(
     rb"[\x06-\x0c]\x4d([\x0d-\x7f]|[\x81-\xff][\x00-\x7f])([\x0d-\x7f]|[\x81-\xff][\x80-\xff]{0,3}[\x00-\x7f])\x81\x0d"
 )
+
+
+def file_at(path: Path) -> Identity | None:
+    """Return which file has that name now; None if there is none."""
+    try:
+        there = path.stat()
+    except OSError:
+        return None
+    return there.st_dev, there.st_ino
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[Identity | None]:
+    """Let one process at a time replace the file of that name; yields which one it is, None if it is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        yield file_at(path)  # not there, or not ours to write: whoever moves it says so
+        return
+    try:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield file_at(path)
+    finally:
+        os.close(descriptor)
+
+
+def move_aside(path: Path) -> Path:
+    """Give a damaged store another name, with what belongs to it; return that name."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    for end in ("-wal", "-shm"):  # they belong to the file that was, not to the next
+        beside = path.with_name(path.name + end)
+        if beside.exists():
+            beside.rename(aside.with_name(aside.name + end))
+    return aside
 
 
 def rescue(path: Path) -> dict[str, Row]:

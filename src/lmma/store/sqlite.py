@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from lmma.store.owner import Owner, is_dead, myself
-from lmma.store.rescue import rescue
+from lmma.store.rescue import Identity, file_at, locked, move_aside, rescue
 from lmma.store.untrusted import read_json
 
 T = TypeVar("T")
@@ -102,6 +102,7 @@ class Store:
         with self._in_words():
             self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None, check_same_thread=False)
         self._db.text_factory = _text
+        self._file = file_at(self.path)  # another process may put a new file in its place
         try:
             self._prepare()
         except BaseException:
@@ -149,41 +150,39 @@ class Store:
         # versions of the format and the layout of pages: with others, SQLite misreads or will not write
         if not head or (database and set(head[18:20]) <= {1, 2} and head[20:] == b"\0\x40\x20\x20"):
             return
-        rows = rescue(self.path)
-        if database and not rows:
+        if database and not rescue(self.path):
             return  # another program's, perhaps
-        aside = self._move_file_aside()
-        if rows:
-            self._open()
-            self._keep(rows, aside)
-        else:
-            self.words.append(f"{self.path} was no database; it is kept as {aside.name}, and a new one begun")
-
-    def _move_file_aside(self) -> Path:
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
-            number += 1
-        try:
-            self.path.rename(aside)
-            for end in ("-wal", "-shm"):  # they belong to the file that was, not to the next
-                beside = self.path.with_name(self.path.name + end)
-                if beside.exists():
-                    beside.rename(aside.with_name(aside.name + end))
-        except OSError as error:
-            raise StoreError(f"{self.path} is damaged and cannot be moved: {error.strerror}") from None
-        return aside
+        self._replace(file_at(self.path))
 
     def _rescue(self) -> None:
-        """Begin a new file with the records that are whole in the damaged one, which is kept."""
-        rows = rescue(self.path)
+        """Go on with a new file that has the records that are whole in the damaged one, which is kept."""
         self._db.close()
-        aside = self._move_file_aside()
-        self._open()
-        self._keep(rows, aside)
+        if not self._replace(self._file):
+            self._open()  # another process was first
+
+    def _replace(self, damaged: Identity | None) -> bool:
+        """Begin a new file in place of the damaged one; return False if another process has done so.
+
+        The file is moved before it is read: what others add to it meanwhile they notice, and add again.
+        """
+        with locked(self.path) as found:
+            if found is None or found != damaged:
+                return False
+            try:
+                aside = move_aside(self.path)
+            except OSError as error:
+                raise StoreError(f"{self.path} is damaged and cannot be moved: {error.strerror}") from None
+            rows = rescue(aside)
+            self._open()
+            self._keep(rows, aside)
+        return True
 
     def _keep(self, rows: Mapping[str, tuple[str, str, str, str]], aside: Path) -> None:
         with self._in_words(), self._transaction():
             self._db.executemany("insert or ignore into records values (?, ?, ?, ?)", rows.values())
+        if not rows:
+            self.words.append(f"{self.path} was no database; it is kept as {aside.name}, and a new one begun")
+            return
         self.words.append(
             f"{self.path} was damaged: {len(rows)} records were rescued, the work of others will be done "
             f"again; the damaged file is kept as {aside.name}"
@@ -192,10 +191,17 @@ class Store:
     def _mended(self, query: Callable[[], T]) -> T:
         """Return what ``query`` gives, if need be after rescuing the records of a file found damaged."""
         try:
-            return query()
+            found = query()
         except Damaged:
             self._rescue()
-            return query()
+            found = query()
+        for _ in range(3):
+            if file_at(self.path) == self._file:
+                break
+            self._db.close()  # another process has put a new one in its place
+            self._open()
+            found = query()
+        return found
 
     # Records
 
@@ -232,7 +238,9 @@ class Store:
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
         """Return the sound records among ``keys``."""
-        return dict(self._sound(self._mended(lambda: self._rows(keys))))
+        found = self._sound(self._mended(lambda: self._rows(keys)))
+        asked = set(keys)  # of a damaged page SQLite may return another row
+        return {key: record for key, record in found if key in asked}
 
     def done(self, keys: Sequence[str]) -> set[str]:
         """Return which of ``keys`` have a record, without reading it."""
@@ -245,7 +253,7 @@ class Store:
             with self._in_words():
                 rows = self._db.execute(f"select key from records where key in ({marks})", part)
                 found.update(row[0] for row in rows)
-        return found
+        return found & set(keys)
 
     def verify(self) -> int:
         """Read every record, set aside those that are not sound, and return how many are."""
@@ -273,7 +281,7 @@ class Store:
                 self._move_aside(key, kind, text, reason)
 
     def _read(self, key: str, kind: str, text: str, digest: str) -> tuple[Record, str | None]:
-        if not isinstance(text, str) or _digest(text) != digest:
+        if not (isinstance(key, str) and isinstance(text, str)) or _digest(text) != digest:
             return {}, "its text does not match its checksum"
         try:
             record = read_json(text)
@@ -287,10 +295,10 @@ class Store:
         def move() -> None:
             with self._in_words(), self._transaction():
                 self._db.execute("insert into set_aside values (?, ?, ?, ?)", (key, kind, text, reason))
-                self._db.execute("delete from records where key = ?", (key,))
+                self._db.execute("delete from records where key is ?", (key,))
 
         self._mended(move)
-        self.words.append(f"record {key[:12]} was set aside: {reason}; its work will be done again")
+        self.words.append(f"record {str(key)[:12]} was set aside: {reason}; its work will be done again")
 
     # Claims
 
@@ -364,6 +372,8 @@ class Store:
         """Turn SQLite's errors into words that say what to do."""
         try:
             yield
+        except UnicodeDecodeError:  # SQLite's words about a damaged table quote its bytes
+            raise Damaged(f"{self.path} is damaged: the names of its tables are no text") from None
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "") or ""
             damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or "file format" in str(error)

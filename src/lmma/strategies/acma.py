@@ -45,7 +45,7 @@ class ACMAParameters(TutorialParameters):
     period: int = constant(
         lambda p: max(1, math.ceil(1 / (10 * p.n * (p.c_1 + p.c_mu)))) if p.c_1 + p.c_mu > 0 else p.n
     )
-    negative: Array = derived(lambda p: negative_weights(p), shown=False)
+    negative: Array = derived(lambda p: negative_weights(p), visible=False)
 
 
 def negative_weights(p: ACMAParameters) -> Array:

@@ -301,9 +301,15 @@ class Strategy(_Recorded, Hooks):
             mean=self._inside(self.mean),
             sigma=self.sigma,
             hess_inv=self._hess_inv(),
-            success=not CONVERGED.isdisjoint(self.stop()) and math.isfinite(self.best_fun),
+            success=self._has_converged() and math.isfinite(self.best_fun),
             method=self.name,
         )
+
+    def _has_converged(self) -> bool:
+        try:
+            return not CONVERGED.isdisjoint(self.stop())
+        except Exception:  # of a user's own; a run that asks it ends with its words
+            return False
 
     def inject(self, points: npt.ArrayLike) -> None:
         """Have ``points``, one or one per row, evaluated among the next candidates.

@@ -42,7 +42,7 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Source, Transform
 from lmma.strategies.lmma_archive import row_to_replace
-from lmma.strategies.parts.checks import MOST
+from lmma.strategies.parts.checks import MOST, checked_choice
 from lmma.strategies.parts.linalg import subtract_outer
 from lmma.strategies.parts.parameters import Parameters, constant
 from lmma.strategies.parts.recombination import (
@@ -80,8 +80,7 @@ class LMCMAParameters(Parameters):
             raise ValueError(
                 f"m and period must be at least 1, m at most {MOST}; got m={self.m}, period={self.period}"
             )
-        if self.sampling not in ("rademacher", "gaussian"):
-            raise ValueError(f"sampling must be 'rademacher' or 'gaussian', got {self.sampling!r}")
+        checked_choice("sampling", self.sampling, ("rademacher", "gaussian"))
         if not 0 < self.c_1 < 1:
             raise ValueError(f"c_1 must lie between 0 and 1, got {self.c_1}")
 

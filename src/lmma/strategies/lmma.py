@@ -36,7 +36,7 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, StreamingTransform
 from lmma.strategies.parts.aligned import spaced
-from lmma.strategies.parts.checks import MOST
+from lmma.strategies.parts.checks import MOST, shown
 from lmma.strategies.parts.lowrank import folded_transposed
 from lmma.strategies.parts.parameters import Parameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
@@ -51,9 +51,9 @@ class LMMAParameters(Parameters):
 
     c_sigma: float = constant(lambda p: min(2 * p.lam / p.n, CAP))  # [A1:1]
     m: int = constant(lambda p: default_popsize(p.n))  # [A1:1]
-    i: Indices = derived(lambda p: np.arange(p.m), shown=False)
-    c_d: Array = constant(lambda p: np.minimum(1 / (1.5**p.i * p.n), CAP), shown=False)  # [A1:1]
-    c_c: Array = constant(lambda p: np.minimum(p.lam / (4.0**p.i * p.n), CAP), shown=False)  # [A1:1]
+    i: Indices = derived(lambda p: np.arange(p.m), visible=False)
+    c_d: Array = constant(lambda p: np.minimum(1 / (1.5**p.i * p.n), CAP), visible=False)  # [A1:1]
+    c_c: Array = constant(lambda p: np.minimum(p.lam / (4.0**p.i * p.n), CAP), visible=False)  # [A1:1]
 
     def _check(self) -> None:
         if not 1 <= self.m <= MOST:
@@ -61,7 +61,7 @@ class LMMAParameters(Parameters):
         for name in ("c_d", "c_c"):
             rates = np.asarray(getattr(self, name), float)
             if rates.shape != (self.m,) or np.any(rates < 0) or np.any(rates >= 1):
-                raise ValueError(f"{name} must be {self.m} rates (m={self.m}) in [0, 1), got {rates!r}")
+                raise ValueError(f"{name} must be {self.m} rates (m={self.m}) in [0, 1), got {shown(rates)}")
             self._set(**{name: rates})
 
 

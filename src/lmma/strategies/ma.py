@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Transform
+from lmma.strategies.parts.checks import checked_choice
 from lmma.strategies.parts.linalg import add_product
 from lmma.strategies.parts.parameters import RankParameters
 from lmma.strategies.parts.recombination import Array, Selection
@@ -37,8 +38,7 @@ class MAParameters(RankParameters):
     update: Update = "additive"
 
     def _check(self) -> None:
-        if self.update not in ("additive", "multiplicative"):
-            raise ValueError(f"update must be 'additive' or 'multiplicative', got {self.update!r}")
+        checked_choice("update", self.update, ("additive", "multiplicative"))
 
 
 @final

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from lmma.strategies.base import Strategy
-from lmma.strategies.parts.checks import nearest
+from lmma.strategies.parts.checks import nearest, shown
 
 S = TypeVar("S", bound=type[Strategy])
 
@@ -82,11 +82,11 @@ def strategy_class(method: str | type[Strategy]) -> type[Strategy]:
     wrong = ValueError if isinstance(method, str) else TypeError
     if not (isinstance(found, type) and issubclass(found, Strategy)):
         raise wrong(
-            f"method {method!r:.80} is not a strategy: give a name, a subclass of lmma.Strategy, or "
+            f"method {shown(method)} is not a strategy: give a name, a subclass of lmma.Strategy, or "
             "'module:Class'"
         )
     if missing := sorted(found.__abstractmethods__):
-        raise wrong(f"method {method!r:.80} is not complete: {found.__name__} lacks {', '.join(missing)}")
+        raise wrong(f"method {shown(method)} is not complete: {found.__name__} lacks {', '.join(missing)}")
     return found
 
 

@@ -88,3 +88,29 @@ def test_a_killed_worker_says_memory():
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         assert "SIGSEGV" in why_it_ended(-signal.SIGSEGV)
     assert "status 7" in why_it_ended(7)
+
+
+ORPHANED = """
+import ctypes, os, signal, sys, time
+import lmma
+
+def fun(x):
+    ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # to live on when the run is killed, and report to nobody
+    parent = os.getppid()
+    os.kill(parent, signal.SIGKILL)
+    while os.getppid() == parent:
+        time.sleep(0.001)
+    return 0.0
+
+lmma.minimize(fun, [1.0, 1.0], timeout=100, maxfevals=50)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_a_worker_whose_run_was_killed_goes_without_a_word(environment):
+    # its standard error is open until it has gone too
+    done = subprocess.run(
+        [sys.executable, "-c", ORPHANED], env=environment, stderr=subprocess.PIPE, timeout=100
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert done.stderr == b""

@@ -91,6 +91,13 @@ def main() -> None:
     _die_with(setup.pool)
     for descriptor in (setup.tasks, setup.reports, setup.memory, setup.objective):
         os.set_inheritable(descriptor, False)  # programs that fun starts shall not keep the pool's pipes open
+    try:
+        _load_and_serve(setup)
+    except BrokenPipeError:  # the pool is gone, and nobody is there to be told
+        os._exit(1)
+
+
+def _load_and_serve(setup: WorkerSetup) -> None:
     memory = SharedMemory(setup.memory, setup.layout)
     try:
         sys.path[:] = setup.path

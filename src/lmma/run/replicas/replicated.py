@@ -16,6 +16,7 @@ from lmma.evaluation import pickling
 from lmma.evaluation.base import EvaluationOptions, Evaluator, Function, OnError
 from lmma.evaluation.cluster.address import find_transport
 from lmma.evaluation.cluster.transport import ClusterError
+from lmma.kernels.words import shown
 from lmma.run.replicas.replica_driver import ReplicatedDriver
 
 
@@ -57,10 +58,10 @@ class Replicated:
         slots: int = 1,
     ) -> None:
         if initializer is not None and not callable(initializer):
-            raise TypeError(f"initializer must be callable without arguments, got {initializer!r}")
+            raise TypeError(f"initializer must be callable without arguments, got {shown(initializer)}")
         for name, value in (("check", check), ("slots", slots)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+                raise ValueError(f"{name} must be a whole number of at least 1, got {shown(value)}")
         self.cluster = cluster
         self.initializer = initializer
         self.check = int(check)
@@ -81,7 +82,7 @@ class Replicated:
         if transport is None or not transport.addressed:
             raise TypeError(
                 "Replicated takes a Dask client, ray after ray.init(), or an address such as "
-                f"dask://host:port; got {self.cluster!r}"
+                f"dask://host:port; got {shown(self.cluster)}"
             )
         loaded = fun if self.initializer is None else pickling.WithData(fun, self.initializer)
         options = EvaluationOptions(on_error, vectorized, timeout, quorum)

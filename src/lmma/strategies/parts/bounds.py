@@ -23,6 +23,8 @@ from typing import Any, ClassVar, Literal, Protocol, final
 import numpy as np
 import numpy.typing as npt
 
+from lmma.kernels.words import shown
+
 Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -270,8 +272,8 @@ def box(
     boundary : {"reflect", "smooth", "project"}
         What happens to candidates outside.
     """
-    if boundary not in WAYS:
-        raise ValueError(f"boundary must be one of {', '.join(map(repr, WAYS))}; got {boundary!r}")
+    if not isinstance(boundary, str) or boundary not in WAYS:
+        raise ValueError(f"boundary must be one of {', '.join(map(repr, WAYS))}; got {shown(boundary)}")
     if bounds is None:
         return None
     n = len(x0)
@@ -319,10 +321,11 @@ def read_bounds(bounds: Bounds, n: int) -> tuple[Values, Values]:
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         return _vector(bounds.lb, n, -math.inf), _vector(bounds.ub, n, math.inf)
     try:
-        pairs = bounds if isinstance(bounds, np.ndarray) else list(bounds)
+        pairs = bounds if isinstance(bounds, np.ndarray) and bounds.ndim else list(bounds)
     except TypeError:
         raise TypeError(
-            f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; got {bounds!r}"
+            f"bounds must be scipy.optimize.Bounds, {n} pairs (low, high), or [low, high]; "
+            f"got {shown(bounds)}"
         ) from None
     if len(pairs) == n and all(np.ndim(pair) == 1 and len(pair) == 2 for pair in pairs):
         if n == 2 and isinstance(pairs, list):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.kernels import Key
+from lmma.kernels.words import shown as shown  # part of what a refusal needs, for all who check
 from lmma.strategies.parts.recombination import Array, Indices
 
 # What ``rng`` takes; as text, for numpy.random is imported when somebody draws
@@ -33,13 +34,10 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
-def shown(value: object) -> str:
-    """Return ``repr(value)``, cut where it is long; also of what cannot be printed."""
-    try:
-        words = repr(value)
-    except Exception:
-        words = object.__repr__(value)
-    return words if len(words) <= 200 else f"{words[:197]}..."
+def checked_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise ValueError for what is none of some words; arrays, which compare in their own way, included."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {shown(value)}")
 
 
 def checked_x0(x0: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
@@ -125,7 +123,7 @@ def checked_dtype(dtype: Precision) -> np.dtype[Any]:
     """Return float64 or float32."""
     try:
         found: np.dtype[Any] = np.dtype(dtype)
-    except TypeError:
+    except Exception:  # whatever an object answers that is asked for its type
         found = np.dtype(object)
     if found not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise ValueError(f"dtype must be 'float64' or 'float32', got {shown(dtype)}")
@@ -151,7 +149,7 @@ def checked_values(values: npt.ArrayLike, popsize: int) -> npt.NDArray[np.float6
 def _first_odd(values: npt.NDArray[Any]) -> str:
     for index, value in enumerate(values.ravel()):
         if not isinstance(value, int | float | np.number):
-            return f" (values[{index}] is {value!r})"
+            return f" (values[{index}] is {shown(value)})"
     return ""
 
 
@@ -203,8 +201,13 @@ def checked_rows(rows: npt.ArrayLike, popsize: int) -> Indices:
 
 def checked_injected(points: npt.ArrayLike, n: int, dtype: npt.DTypeLike) -> Array:
     """Return a fresh array of points, one per row, or say what is wrong with them."""
-    with np.errstate(over="ignore"):
-        rows = np.atleast_2d(np.array(points, dtype=dtype))
+    try:
+        with np.errstate(over="ignore"):
+            rows = np.atleast_2d(np.array(points, dtype=dtype))
+    except Exception:  # texts, ragged lists, what refuses to be a number
+        raise TypeError(
+            f"inject: points must be numbers, of shape ({n},) or (rows, {n}); got {shown(points)}"
+        ) from None
     if rows.ndim != 2 or rows.shape[1] != n or not np.all(np.isfinite(rows)):
         raise ValueError(
             f"inject: points must be finite, of shape ({n},) or (rows, {n}); got shape {np.shape(points)}"
@@ -214,7 +217,7 @@ def checked_injected(points: npt.ArrayLike, n: int, dtype: npt.DTypeLike) -> Arr
     )  # beyond, the square of a distance is infinite
     if np.any(np.abs(rows) > largest):
         raise ValueError(
-            f"points must be within reach: no coordinate beyond {largest:.0e} in {rows.dtype}; got "
+            f"inject: points must be within reach: no coordinate beyond {largest:.0e} in {rows.dtype}; got "
             f"{float(np.abs(rows).max()):g}"
         )
     return rows

@@ -12,18 +12,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+import numpy as np
+
+from lmma.kernels.words import shown
 from lmma.strategies.parts.recombination import Array, log_weights, normalised_weights
 from lmma.strategies.parts.stepsize import crowding
 
 
-def constant(formula: Callable[[Any], Any], *, shown: bool = True) -> Any:
+def constant(formula: Callable[[Any], Any], *, visible: bool = True) -> Any:
     """Declare a constant: ``formula(p)`` unless it is given, with ``p`` the constants of the method."""
-    return field(default=None, repr=shown, metadata={"formula": formula})
+    return field(default=None, repr=visible, metadata={"formula": formula})
 
 
-def derived(formula: Callable[[Any], Any], *, shown: bool = True) -> Any:
+def derived(formula: Callable[[Any], Any], *, visible: bool = True) -> Any:
     """Declare a constant that is always ``formula(p)``."""
-    return field(init=False, default=None, repr=shown, metadata={"formula": formula})
+    return field(init=False, default=None, repr=visible, metadata={"formula": formula})
 
 
 class _Resolver:
@@ -46,13 +49,20 @@ def _check_constant(name: str, kind: str, value: Any) -> None:
     if kind in ("int", "float"):
         number = numbers.Integral if kind == "int" else numbers.Real
         if isinstance(value, bool) or not isinstance(value, number):
-            raise TypeError(f"{name} must be {'an integer' if kind == 'int' else 'a number'}, got {value!r}")
+            raise TypeError(
+                f"{name} must be {'an integer' if kind == 'int' else 'a number'}, got {shown(value)}"
+            )
         if not math.isfinite(value):
-            raise ValueError(f"{name} must be finite, got {value!r}")
+            raise ValueError(f"{name} must be finite, got {shown(value)}")
+    if kind == "Array":
+        try:
+            np.asarray(value, dtype=np.float64)
+        except Exception:  # texts, ragged lists, what refuses to be a number
+            raise TypeError(f"{name} must be a list of numbers, got {shown(value)}") from None
     if name in ("c_sigma", "d_sigma") and not value > 0:
-        raise ValueError(f"{name} must be positive, got {value!r}")
+        raise ValueError(f"{name} must be positive, got {shown(value)}")
     if name.startswith("c_") and kind == "float" and not 0 <= value <= 1:
-        raise ValueError(f"{name} is a rate and must lie between 0 and 1, got {value!r}")
+        raise ValueError(f"{name} is a rate and must lie between 0 and 1, got {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class Parameters(_Size):
     tutorial_weights: ClassVar[bool] = False  # ln((lam + 1)/2) - ln i in place of ln(mu + 1/2) - ln i
     norm: ClassVar[bool] = False
     mu: int = constant(lambda p: p.lam // 2)  # [A1:1]
-    weights: Array = constant(lambda p: log_weights(p.lam, p.mu, p.tutorial_weights), shown=False)  # [A1:1]
+    weights: Array = constant(lambda p: log_weights(p.lam, p.mu, p.tutorial_weights), visible=False)  # [A1:1]
     mu_w: float = derived(lambda p: 1.0 / float(p.weights @ p.weights))  # [A1:1]
     c_sigma: float = constant(lambda p: (p.mu_w + 2) / (p.n + p.mu_w + 5))  # [A1:1]
     d_sigma: float = 2.0  # [A1:19]

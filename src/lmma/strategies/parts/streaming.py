@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lmma.kernels.words import shown
 from lmma.strategies.parts.recombination import Array, Indices, weighted_mean
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def rows_of_a_block(rows: int | None, popsize: int, n: int) -> int:
     if rows is None:
         rows = max(FEWEST, TOGETHER // n)
     elif isinstance(rows, bool) or not isinstance(rows, int | np.integer):
-        raise TypeError(f"rows must be an integer or None, got {rows!r}")
+        raise TypeError(f"rows must be an integer or None, got {shown(rows)}")
     elif rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
     return min(int(rows), popsize)

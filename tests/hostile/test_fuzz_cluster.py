@@ -1,0 +1,99 @@
+"""Workers of Dask and Ray killed at random: every count is right, and the result is that of one process."""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzzing import one_of
+
+import lmma
+from lmma.cluster import Replicated
+
+pytestmark = pytest.mark.slow  # a cluster takes long to start, and each of its workers to start again
+
+
+def sphere(x):
+    return float(np.sum(x.astype(float) ** 2 * np.arange(1, len(x) + 1)))
+
+
+def mortal(folder, share, most, seed):
+    """Return a sphere that kills the worker it runs on, or its own process, for a share of the candidates.
+
+    Each candidate does so twice at most, for at the third death it fails; all together ``most`` times.
+    """
+
+    def fun(x):
+        (folder / f"process {os.getpid()}").touch()
+        name = x.tobytes().hex()[:48]
+        deaths = len(list(folder.glob(f"death {name}.*")))
+        chance = random.Random(f"{name} {deaths} {seed}")
+        if deaths < 2 and len(list(folder.glob("death *"))) < most and chance.random() < share:
+            (folder / f"death {name}.{deaths}").touch()
+            os.kill(os.getppid() if chance.random() < 0.7 else os.getpid(), signal.SIGKILL)
+            time.sleep(1000)  # until the system ends this process too
+        return sphere(x)
+
+    return fun
+
+
+def left_in(folder, patience=20.0):
+    """Return processes that evaluated and are still there; they may take a while to go."""
+    deadline = time.monotonic() + patience
+    while True:
+        noted = [Path("/proc") / file.name.split()[1] / "stat" for file in folder.glob("process *")]
+        left = [path.parent.name for path in noted if lives(path)]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.1)
+
+
+def lives(stat):
+    try:
+        return stat.read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_killed_workers_of_a_cluster_change_nothing(fuzz, kind, request, tmp_path):
+    cluster = request.getfixturevalue({"dask": "dask_client", "ray": "ray_session"}[kind])
+    total = []
+
+    def case(rng):
+        folder = tmp_path / str(len(total))
+        folder.mkdir()
+        given = {
+            "method": one_of(rng, lmma.methods()),
+            "dtype": one_of(rng, ["float64", "float32"]),
+            "rng": int(rng.integers(1000)),
+            "maxiter": int(rng.integers(8, 16)),
+            "popsize": one_of(rng, [6, 12]),
+        }
+        x0 = rng.normal(size=int(rng.integers(2, 6)))
+        replicas = bool(rng.random() < 0.5)
+        fun = mortal(folder, float(rng.uniform(0.05, 0.2)), int(rng.integers(2, 7)), int(rng.integers(1000)))
+        here = lmma.minimize(sphere, x0, 0.5, **given)
+        workers = Replicated(cluster, check=1) if replicas else cluster
+        there = lmma.minimize(fun, x0, 0.5, workers=workers, **given)
+        deaths = len(list(folder.glob("death *")))
+        total.append(deaths)
+        told = f"{kind}, {'replicas' if replicas else 'vectors'}, {deaths} deaths, {given}"
+        assert np.array_equal(there.x, here.x), told
+        assert np.array_equal(there.mean, here.mean), told
+        assert (there.fun, there.nfev, there.nit) == (here.fun, here.nfev, here.nit), told
+        assert (there.failures, dict(there.failed), there.late) == (0, {}, 0), f"{there.failed}: {told}"
+        assert there.deaths == deaths, f"{there.deaths} counted: {told}"
+        assert not (left := left_in(folder)), f"processes are left: {left}: {told}"
+        shutil.rmtree(folder)
+        return "replicas" if replicas else "vectors"
+
+    fuzz(case, short=2, long=30, at_least=["replicas", "vectors"])
+    print(f"{sum(total):,} workers of {kind} died",
+          file=sys.__stderr__ if os.environ.get("LMMA_FUZZ_SHOW") else sys.stdout)  # fmt: skip
+    assert sum(total) > 0 or "LMMA_FUZZ_SEED" in os.environ
