@@ -146,7 +146,7 @@ class Evaluator(ABC):
         """Return ``values`` with what is not finite counted as failed and set to NaN."""
         if not len(values):
             return values
-        if -INFINITY < values.item(values.argmin()) and values.item(values.argmax()) < INFINITY:
+        if values.item(values.argmin()) > -INFINITY and values.item(values.argmax()) < INFINITY:
             return values  # a NaN is what both searches find first
         for kind, words, bad in (
             ("nan", "NaN", np.isnan(values)),

@@ -1,8 +1,8 @@
 """How many threads BLAS uses, read and set: products depend on it in their last bits, and in their time.
 
-Replicas on other machines must add up as the run itself does, and a generation must take no longer where BLAS
-has more threads (docs/performance.md). NumPy's wheels bring OpenBLAS, which can be told; where another BLAS is
-found nothing is done, and checksums tell whether that matters.
+Replicas on other machines must add up as the run itself does, and a generation must take no longer where
+BLAS has more threads (docs/performance.md). NumPy's wheels bring OpenBLAS, which can be told; where another
+BLAS is found nothing is done, and checksums tell whether that matters.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 LARGE = 2**24  # multiplications in a product from which a second thread can be worth waking
 SMALL_MATRIX, SMALL_VECTOR = 64, 512  # variables up to which BLAS stays on one thread by itself
+
 
 @functools.cache
 def _library() -> tuple[Callable[[], int], Callable[[int], object]] | None:

@@ -171,7 +171,7 @@ class Strategy(_Recorded, Hooks):
         self.first_scale = 0.0  # the largest |value| of the first generation in which values differed
         self.flat_for = 0  # generations in a row in which all values were equal
         self.ties = Ties()
-        self.ranked_values: Array = np.empty(0)
+        self.ranked_values: npt.NDArray[np.float64] = np.empty(0)
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last

@@ -43,7 +43,9 @@ def convergence(
     figure = Figure(figsize=(7.2, 5.0), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
     style = looks(list(runs))
-    lowest = min((_draw(above, below, style[name], name, run) for name, run in runs.items()), default=math.inf)
+    lowest = min(
+        (_draw(above, below, style[name], name, run) for name, run in runs.items()), default=math.inf
+    )
     if 0 < lowest < math.inf:
         above.set_yscale("log")
     if lowest < math.inf:
