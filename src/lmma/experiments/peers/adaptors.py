@@ -349,11 +349,12 @@ class EvosaxLMMAES(Adaptor):
         return float(self._state.std)
 
     def compile(self) -> None:
-        """Ask and tell once, on a state that is thrown away."""
-        rows, state = self._ask(self._keys, self._state)
-        self._jax.block_until_ready(
-            self._tell(self._keys, rows, np.arange(self.popsize, dtype=np.float32), state)
-        )
+        """Do a few generations on a state that is thrown away: types settle with the second."""
+        before = self._keys, self._state
+        for _ in range(3):
+            self.learn(self.propose(), np.arange(self.popsize, dtype=np.float64))
+        self._jax.block_until_ready(self._state)
+        self._keys, self._state = before
 
     def _one_generation(self, key: Any, state: Any) -> Any:
         asking, telling = self._jax.random.split(key)
