@@ -24,7 +24,7 @@ COMMANDS = {
     "problems": "list the built-in problems",
     "attack": "turn correctly classified images into adversarial ones for a random forest",
     "compare": "run any methods on any problems and compare them",
-    "bench": "run a benchmark: the cost of a generation, or COCO's bbob-largescale",
+    "bench": "run a benchmark: the cost of a generation, seconds to a target, or COCO's bbob-largescale",
     "reproduce": "run the paper's experiments again: figures, tables and a ledger of its claims",
 }
 

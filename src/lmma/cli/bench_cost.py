@@ -22,7 +22,7 @@ pip install 'lmma[bench]' brings them.
 OUT then holds cost.json and cost.png, the paper's Figure 1 with the others added.
 
 examples:
-  lmma bench
+  lmma bench cost
   lmma bench cost --dims 1000,10000,100000,1000000 --no-peers
 """
 ONE_THREAD = dict.fromkeys(THREAD_VARIABLES, "1")

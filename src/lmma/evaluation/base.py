@@ -30,6 +30,8 @@ Values = npt.NDArray[np.float64]
 Function = Callable[..., object]  # fun(x, *args); what it returns is checked, not trusted
 OnError = Literal["worst", "raise", "resample"]
 
+INFINITY = math.inf
+FLOAT64 = np.dtype(np.float64)
 KEPT = 5  # failures kept with their traceback
 SHORTEST = 0.001  # seconds that can be allowed for an evaluation
 
@@ -145,8 +147,10 @@ class Evaluator(ABC):
 
     def finite(self, values: Values) -> Values:
         """Return ``values`` with what is not finite counted as failed and set to NaN."""
-        if np.isfinite(values).all():
+        if not len(values):
             return values
+        if values.item(values.argmin()) > -INFINITY and values.item(values.argmax()) < INFINITY:
+            return values  # a NaN is what both searches find first
         for kind, words, bad in (
             ("nan", "NaN", np.isnan(values)),
             ("inf", "an infinite value", np.isinf(values)),
@@ -202,6 +206,8 @@ def _shown(value: object) -> str:
 def as_numbers(value: object, rows: int) -> Values:
     """Return what a vectorised objective gave for ``rows`` candidates as floats, or say what is wrong."""
     raw = np.asarray(value)
+    if raw.dtype is FLOAT64 and raw.shape == (rows,):
+        return raw.copy()
     if raw.dtype.kind not in "fiub" or raw.shape != (rows,):
         raise WrongType(
             f"fun with vectorized=True must return {rows} real numbers, shape ({rows},), for {rows} rows; "
@@ -216,7 +222,7 @@ def call_with_rows(fun: Function, rows: Array, args: tuple[object, ...]) -> Valu
     What it changed would be taken for what it evaluated.
     """
     shown = rows.view()
-    shown.flags.writeable = False
+    shown.setflags(write=False)
     try:
         return as_numbers(fun(shown, *args), len(rows))
     except ValueError as error:

@@ -166,7 +166,44 @@ class LargeScale(Task):
             )
 
 
-KINDS: dict[str, type[Task]] = {cls.kind: cls for cls in (Solve, Timing, Memory, Invariance, LargeScale)}
+@dataclass(frozen=True)
+class Race(Task):
+    """How many seconds a method needs to a target, called as its own package would, on one core."""
+
+    problem: str
+    method: str  # as that of Solve, or "auto"
+    n: int
+    seed: int
+    budget: int
+    patience: float  # seconds after which a run is given up
+    target: float = TARGET
+    sigma0: float = SIGMA0
+
+    kind = "seconds"
+    exclusive = True
+
+    def __post_init__(self) -> None:
+        for name in ("n", "budget"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.patience > 0:
+            raise ValueError(f"patience must be a positive number of seconds, got {self.patience}")
+
+    @property
+    def label(self) -> str:
+        """The run in a few words."""
+        return f"{self.method} on {self.problem}, n={self.n}, against the clock"
+
+    def refuse_what_is_unknown(self) -> None:
+        """Raise ValueError if there is no such problem or method."""
+        problems.get(self.problem)
+        if self.method != "auto":
+            find_method(self.method)
+
+
+KINDS: dict[str, type[Task]] = {
+    cls.kind: cls for cls in (Solve, Timing, Memory, Invariance, LargeScale, Race)
+}
 
 
 def task_from(kind: str, spec: dict[str, Any]) -> Task:

@@ -42,18 +42,20 @@ class Counters:
     ) -> None:
         """Count one evaluation for each row and keep the best."""
         self.evaluations += len(values)
-        best = int(values.argmin())  # that of a NaN where there is one
-        if values[best] != values[best]:
+        best = values.argmin()  # that of a NaN where there is one
+        value = values.item(best)
+        if value != value:
             missing = int(np.count_nonzero(np.isnan(values)))
             dropped = 0 if late is None else int(np.count_nonzero(late))
             self.failures += missing - dropped
             self.late += dropped
             if missing == len(values):
                 return
-            best = int(np.nanargmin(values))
-        if values[best] < self.best_fun:
-            self.best_fun = float(values[best])
+            best = np.nanargmin(values)
+            value = values.item(best)
+        if value < self.best_fun:
+            self.best_fun = value
             if self.best_x is None or len(self.best_x) != candidates.shape[1]:
                 self.best_x = candidates[best].copy()
             else:
-                np.copyto(self.best_x, candidates[best])
+                self.best_x[...] = candidates[best]

@@ -10,7 +10,7 @@ import numpy as np
 
 from lmma.evaluation.base import Array, Values
 from lmma.evaluation.failures import words_of
-from lmma.run.stopping import Situation, Stop
+from lmma.run.stopping import Rule, Situation, Stop
 
 if TYPE_CHECKING:
     from lmma.run.observers import Observer
@@ -28,19 +28,19 @@ def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
     update; the run then holds the best so far. A strategy or a stopping rule that fails after something has
     been evaluated ends the search too; one that fails before is a mistake, and raises.
     """
-    counters = run.counters
+    counters, rules, interrupts = run.counters, run.rules, run.interrupts
     counters.consistent = True  # whatever became of the strategy before
     now = Situation(run.strategy, counters)
+    watching = [rule for rule in rules if type(rule).watch is not Rule.watch]
     start = time.perf_counter() - counters.seconds
     try:
         while True:  # [A1:3]
-            run.interrupts.check()
+            interrupts.check()
             now.seconds = counters.seconds = time.perf_counter() - start
-            for rule in run.rules:
-                stop = _of_the_strategy(rule.check, now)
-                if stop is not None:  # [A1:21]
-                    return stop
-            one_generation(run)
+            stop = _of_the_strategy(_first_stop, rules, now)
+            if stop is not None:  # [A1:21]
+                return stop
+            one_generation(run, watching)
             if observers:
                 counters.seconds = time.perf_counter() - start
                 progress = run.progress()
@@ -69,6 +69,15 @@ class StrategyFailed(Exception):
         self.error = error
 
 
+def _first_stop(rules: Sequence[Rule], now: Situation) -> Stop | None:
+    """Return what the first rule that stops the search says."""
+    for rule in rules:
+        stop = rule.check(now)
+        if stop is not None:
+            return stop
+    return None
+
+
 def _of_the_strategy(call: Callable[..., T], *args: Any) -> T:
     """Return ``call(*args)``, of a strategy or a rule; what it raises is told apart from what fun raises."""
     try:
@@ -79,8 +88,8 @@ def _of_the_strategy(call: Callable[..., T], *args: Any) -> T:
         raise StrategyFailed(error) from error
 
 
-def one_generation(run: Run) -> None:
-    """Take one generation from candidates to what is learned from them."""
+def one_generation(run: Run, watching: Sequence[Rule]) -> None:
+    """Take one generation from candidates to what is learned from them, and show the values to rules."""
     strategy, evaluate, counters = run.strategy, run.evaluate, run.counters
     again = evaluate.on_error == "resample"
     # Candidates drawn again are evaluated from a buffer of their own, which must not be this one.
@@ -95,11 +104,9 @@ def one_generation(run: Run) -> None:
         values = _with_failed_drawn_anew(run, candidates, values)
     evaluate.told(values)
     _of_the_strategy(strategy.tell, values)
-    ranked = np.sort(values)  # NaN goes last
-    if ranked[-1] != ranked[-1]:
-        ranked = ranked[~np.isnan(ranked)]
+    ranked = strategy.ranked_values
     counters.failing = 0 if len(ranked) else counters.failing + 1
-    for rule in run.rules:
+    for rule in watching:
         _of_the_strategy(rule.watch, ranked)
     counters.generation += 1
     counters.consistent = True

@@ -54,7 +54,8 @@ class Interrupts:
 
     def cut_short(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Return what ``work`` returns, unless a signal comes, which cuts it short."""
-        self.check()
+        if self.count:
+            raise KeyboardInterrupt
         self._cuts_short = True
         try:
             return work(*args, **named)

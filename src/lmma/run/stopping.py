@@ -285,7 +285,10 @@ class StrategyStops(Rule):
 
     def check(self, now: Situation) -> Stop | None:
         """Ask the strategy; its first reason counts."""
-        for reason, value in now.strategy.stop().items():
+        reasons = now.strategy.stop()
+        if not reasons:
+            return None
+        for reason, value in reasons.items():
             argument = reason if hasattr(now.strategy, reason) else None
             limit = getattr(now.strategy, "least_difference" if reason == "tolfun" else reason, math.nan)
             return Stop(reason, argument, value, limit)
@@ -328,8 +331,8 @@ class Stagnation(Rule):
     def watch(self, ranked: Values) -> None:
         """Remember best and median of every ``stride``-th generation."""
         if len(ranked) and self.seen % self.stride == 0:
-            self.best.append(float(ranked[0]))
-            self.median.append(float(ranked[len(ranked) // 2]))
+            self.best.append(ranked.item(0))
+            self.median.append(ranked.item(len(ranked) // 2))
             if len(self.best) >= self.KEPT:
                 self.best, self.median = self.best[::2], self.median[::2]
                 self.stride *= 2
@@ -348,7 +351,10 @@ class Stagnation(Rule):
         """Return whether the end of the second half of a record lies below its beginning."""
         half = len(record) // 2
         part = max(1, (3 * half) // 10)
-        return bool(np.median(record[-part:]) < np.median(record[-half : part - half or None]))
+        beginning, end = record[-half : part - half or None], record[-part:]
+        if max(end) < min(beginning):  # so are the medians, which take ten times as long
+            return True
+        return bool(np.median(end) < np.median(beginning))
 
 
 @final

@@ -106,6 +106,8 @@ class Strategy(_Recorded, Hooks):
         The best candidate so far and its value.
     box : Box or None
         The bounds.
+    ranked_values : ndarray
+        The values of the last generation in increasing order, without those that failed.
     ties : Ties
         Whether the best candidates of the last generation had equal values, and how often that was so.
     options : dict
@@ -169,6 +171,7 @@ class Strategy(_Recorded, Hooks):
         self.first_scale = 0.0  # the largest |value| of the first generation in which values differed
         self.flat_for = 0  # generations in a row in which all values were equal
         self.ties = Ties()
+        self.ranked_values: npt.NDArray[np.float64] = np.empty(0)
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
@@ -227,22 +230,25 @@ class Strategy(_Recorded, Hooks):
             raise ValueError("tell() has no candidates to judge: call ask() first")
         raw = checked_values(values, self.popsize)
         values = raw if self.box is None else self.box.penalised(raw)
-        order = np.argsort(values, kind="stable")  # NaN goes last
+        order = values.argsort(kind="stable")  # NaN goes last
         ranked = values[order]
         if ranked[-1] != ranked[-1]:
             valid = self.popsize - int(np.count_nonzero(np.isnan(ranked)))
             self.failures += self.popsize - valid
             order, ranked = order[:valid], ranked[:valid]
+        self.ranked_values = ranked if values is raw else np.sort(raw[order])
         self.evaluations += self.popsize
         generation = self.generation
         if len(order):
-            best = int(order[0] if values is raw else order[np.argmin(raw[order])])
-            if raw[best] < self.best_fun:
-                self.best_fun = float(raw[best])
-                np.copyto(self.best_x, self._candidate(best))
-            self._recent.append(float(ranked[0]))
-            self.spread_fun = float(ranked[-1]) - self._recent[-1]
-            self._note_differences(ranked if values is raw else np.sort(raw[order]))
+            best = order.item(0 if values is raw else np.argmin(raw[order]))
+            value = raw.item(best)
+            if value < self.best_fun:
+                self.best_fun = value
+                self.best_x[...] = self._candidate(best)
+            least = ranked.item(0)
+            self._recent.append(least)
+            self.spread_fun = ranked.item(-1) - least
+            self._note_differences(self.ranked_values)
             self.ties.look(ranked, self.least_difference)
             self._update(order, ranked)
             self.spread = self._measure_spread()
@@ -258,21 +264,21 @@ class Strategy(_Recorded, Hooks):
 
         Values that have never differed are no convergence, whatever the steps: they end as ``flat``.
         """
-        if not (math.isfinite(self.sigma) and self.sigma > 0.0):
-            return {"numerical": self.sigma}
+        sigma, spread, least = self.sigma, self.spread, self.least_difference
+        if not 0.0 < sigma < math.inf:
+            return {"numerical": sigma}
         reasons = {}
-        if self.spread < self.tolx and self.first_scale > 0.0:
-            reasons["tolx"] = self.spread
-        least = self.least_difference
+        if spread < self.tolx and self.first_scale > 0.0:
+            reasons["tolx"] = spread
         plateau = self.spread_fun == 0.0 and self.ties.hinder  # fun does differ, by more than that
         if self.spread_fun < least and not plateau and len(self._recent) == self._recent.maxlen:
-            spread = max(max(self._recent) - min(self._recent), self.spread_fun)
-            if spread < least:
-                reasons["tolfun"] = spread
+            span = max(max(self._recent) - min(self._recent), self.spread_fun)
+            if span < least:
+                reasons["tolfun"] = span
         if self.flat_for >= FLAT:
             reasons["flat"] = self.flat_for
-        known = self.spread < math.inf  # not before the first generation with values
-        largest = max(self.sigma, self.spread) if known else self.sigma
+        # infinite before the first generation with values
+        largest = spread if sigma < spread < math.inf else sigma
         if largest > DIVERGED * self.sigma0:
             reasons["diverged"] = largest
         return reasons
@@ -409,7 +415,7 @@ class Strategy(_Recorded, Hooks):
 
     def _note_differences(self, ranked: Array) -> None:
         """Take note of whether the values of a generation differ at all, and of how large they are."""
-        least, most = float(ranked[0]), float(ranked[-1])
+        least, most = ranked.item(0), ranked.item(-1)
         if least == most:
             self.flat_for = self.flat_for + 1 if len(ranked) > 1 else 0
             return

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
+from lmma.kernels.blas import held_for
 from lmma.strategies.base import Strategy
 from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.parameters import Parameters
@@ -168,6 +169,8 @@ class ES(Strategy):
         self.z: Array = spaced(self.popsize, self.n, self.dtype)
         self.d = np.empty(self.z.shape, self.dtype) if self.transform.keeps_directions else None
         self._typical_step = math.inf
+        dense = self.rows(self.n, self.popsize) >= self.n  # a matrix is among what is kept
+        self._blas = held_for(self.n, self.popsize, dense=dense)
         self._streamed: Streamed | None = None  # in place of the candidates after ask_blocks()
 
     @classmethod
@@ -203,9 +206,14 @@ class ES(Strategy):
         self._streamed = None
         d = out if self.d is None else self.d
         batch = Batch(self.source, self.generation, self.mean, self.steps, out, self.z, d)
-        self.transform.sample(batch)  # [A1:4]
+        with self._blas:
+            self.transform.sample(batch)  # [A1:4]
 
     def _update(self, order: Indices, values: Array) -> None:
+        with self._blas:
+            self._learn(order, values)
+
+    def _learn(self, order: Indices, values: Array) -> None:
         factor = self.transform.balance(self.generation)
         if factor != 1.0:
             self._take(factor)

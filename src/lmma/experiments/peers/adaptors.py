@@ -46,6 +46,9 @@ class Adaptor(ABC):
         """Return whether the package's own rules say to stop."""
         return False
 
+    def compile(self) -> None:  # noqa: B027 (most come compiled, or are not)
+        """Compile what a run needs, without a generation being done."""
+
     def skip_first_generations(self) -> None:  # noqa: B027 (most have no such start)
         """Go past the first m generations of LM-MA-ES, which apply fewer than m direction vectors."""
 
@@ -173,6 +176,44 @@ class FcmaesCRFMNES(AskTell):
         return CRFMNES(self.n, None, mean.copy(), sigma, self.popsize, options=options, rg=rng)
 
 
+class FcmaesNative(AskTell):
+    """A strategy of `fcmaes` in C++; candidates come as an array, and no bounds mean no scaling."""
+
+    package = "fcmaes"
+
+    def sigma(self) -> float | None:
+        """Leave the step size to the package: it does not show it."""
+        return None
+
+
+class FcmaesCMA(FcmaesNative):
+    """CMA-ES of `fcmaes` in C++: full matrix, active."""
+
+    full_matrix = True
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        from fcmaes.cmaescpp import ACMA_C
+
+        return ACMA_C(
+            self.n, None, mean.copy(), sigma, self.popsize, max_evaluations=2**31 - 1, normalize=False,
+            rg=np.random.default_rng(seed),
+        )  # fmt: skip
+
+
+class FcmaesCRFMNESNative(FcmaesNative):
+    """CR-FM-NES of `fcmaes` in C++."""
+
+    admissible = staticmethod(FcmaesCRFMNES.admissible)
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        from fcmaes.crfmnescpp import CRFMNES_C
+
+        return CRFMNES_C(
+            self.n, None, mean.copy(), sigma, self.popsize, rg=np.random.default_rng(seed),
+            use_constraint_violation=False,
+        )  # fmt: skip
+
+
 class PyPop7(Adaptor):
     """A strategy of `pypop7`, by its own iterate and update."""
 
@@ -270,13 +311,14 @@ class EvosaxLMMAES(Adaptor):
     """LM-MA-ES of `evosax` in float32, compiled by JAX."""
 
     package = "evosax"
+    algorithm: ClassVar[str] = "LM_MA_ES"
 
     def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
         import jax
         import jax.numpy as jnp
-        from evosax.algorithms import LM_MA_ES
+        from evosax import algorithms
 
-        engine = LM_MA_ES(population_size=self.popsize, solution=jnp.zeros(self.n))
+        engine = getattr(algorithms, self.algorithm)(population_size=self.popsize, solution=jnp.zeros(self.n))
         params = engine.default_params.replace(std_init=sigma)
         self._keys = jax.random.key(seed)
         self._state = engine.init(self._keys, jnp.asarray(mean, dtype="float32"), params)
@@ -306,6 +348,14 @@ class EvosaxLMMAES(Adaptor):
         """Return the step size."""
         return float(self._state.std)
 
+    def compile(self) -> None:
+        """Do a few generations on a state that is thrown away: types settle with the second."""
+        before = self._keys, self._state
+        for _ in range(3):
+            self.learn(self.propose(), np.arange(self.popsize, dtype=np.float64))
+        self._jax.block_until_ready(self._state)
+        self._keys, self._state = before
+
     def _one_generation(self, key: Any, state: Any) -> Any:
         asking, telling = self._jax.random.split(key)
         rows, state = self._ask(asking, state)
@@ -316,6 +366,13 @@ class EvosaxLMMAES(Adaptor):
         self._state = self._jax.block_until_ready(self._whole(self._keys, self._state))
 
 
+class EvosaxCMAES(EvosaxLMMAES):
+    """CMA-ES of `evosax` in float32, compiled by JAX: full matrix."""
+
+    full_matrix = True
+    algorithm = "CMA_ES"
+
+
 ADAPTORS: dict[str, type[Adaptor]] = {
     "pycma": PyCMA,
     "pycma-vd": PyCMAVD,
@@ -323,8 +380,11 @@ ADAPTORS: dict[str, type[Adaptor]] = {
     "cmaes": Cmaes,
     "cmaes-sep": CmaesSep,
     "fcmaes-crfmnes": FcmaesCRFMNES,
+    "fcmaes-crfmnes-c": FcmaesCRFMNESNative,
+    "fcmaes-cma": FcmaesCMA,
     "pypop7-lmcma": PyPop7LMCMA,
     "pypop7-lmmaes": PyPop7LMMAES,
     "lmmaes": Lmmaes,
     "evosax-lmmaes": EvosaxLMMAES,
+    "evosax-cmaes": EvosaxCMAES,
 }

@@ -103,6 +103,9 @@ def in_brief(record: Record) -> str:
     if record["kind"] == "largescale":
         met = sum(hit is not None for hit in record["hits"])
         return f"{met} of {len(record['hits'])} targets in {record['evaluations']:,} evaluations"
+    if record["kind"] == "seconds":
+        end = "reached" if record["success"] else f"not reached ({record['reason']})"
+        return f"{end} after {record['evaluations']:,} evaluations, {record['cpu_seconds']:.3g} s"
     return f"difference {record['difference']:.1e}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lmma.experiments.tasks import LargeScale, Solve, Task, Timing
+from lmma.experiments.tasks import LargeScale, Race, Solve, Task, Timing
 from lmma.strategies import strategy
 from lmma.strategies.parts.recombination import default_popsize
 
@@ -64,6 +64,9 @@ class Clock:
             known = self._known.get(("", task.method, task.n))
             each = self._each(task.method, task.n) + 1e-5 * default_popsize(task.n)
             return sum(known) / len(known) if known else task.budget / default_popsize(task.n) * each
+        if isinstance(task, Race):
+            known = self._known.get(("", task.method, task.n))
+            return sum(known) / len(known) if known else task.patience / 20
         if not isinstance(task, Solve):
             return 3.0 if isinstance(task, Timing) else 0.5
         known = self._known.get((task.problem, task.method, task.n))
@@ -81,7 +84,7 @@ class Clock:
 
     def learn(self, task: Task, record: Mapping[str, Any]) -> None:
         """Take note of how long a task took."""
-        if isinstance(task, LargeScale):
+        if isinstance(task, LargeScale | Race):
             self._known["", task.method, task.n].append(float(record["seconds"]))
         if isinstance(task, Solve):
             self._so_far.pop(task, None)

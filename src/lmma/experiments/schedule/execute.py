@@ -25,11 +25,13 @@ from lmma.experiments.tasks import (
     Invariance,
     LargeScale,
     Memory,
+    Race,
     Solve,
     Task,
     Timing,
     find_method,
 )
+from lmma.experiments.timing import race
 from lmma.kernels.blas import THREAD_VARIABLES
 from lmma.store import Record
 from lmma.strategies import Strategy
@@ -54,6 +56,9 @@ def perform(task: Task, report: Report | None = None) -> Record:
         result = _compare(task)
     elif isinstance(task, LargeScale):
         result = coco.solve(task, report)
+    elif isinstance(task, Race):
+        _import_what_a_run_needs()
+        result = race.solve(task)
     else:
         raise TypeError(f"nobody knows how to perform {task!r}")
     return {

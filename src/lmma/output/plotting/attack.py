@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmma.output.plotting.style import COLOURS, quieten
+from lmma.output.plotting.style import looks, quieten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,7 +153,7 @@ def attack_progress(
     figure, axes = _subplots(2, len(drawn), (2.9 * len(drawn), 4.6))
     for (title, chosen), (above, below) in zip(drawn, axes.T, strict=True):
         lowest = 0.0
-        for (name, table), (colour, dash) in zip(tables.items(), _styles(), strict=False):
+        for (name, table), (colour, dash) in zip(tables.items(), _styles(list(tables)), strict=True):
             longest = max(len(table[image].curve) for image in chosen)
             medians = np.median([_filled(table[image].curve, longest) for image in chosen], axis=0)
             queries = np.arange(longest) * (popsize or first[chosen[0]].queries // (longest - 1))
@@ -173,9 +172,9 @@ def attack_progress(
     return figure
 
 
-def _styles() -> Iterator[tuple[str, str]]:
+def _styles(methods: Sequence[str]) -> Iterable[tuple[str, str]]:
     """Return colours and dashes, one pair for each method."""
-    return zip(COLOURS, itertools.cycle(DASHES), strict=False)
+    return looks(methods, DASHES).values()
 
 
 def _filled(curve: NDArray[np.float64], length: int) -> NDArray[np.float64]:
@@ -188,7 +187,7 @@ def attack_success(campaigns: Campaigns) -> Figure:
     figure, axes = _subplots(1, 1, (5.4, 3.6))
     axis = axes[0, 0]
     far = max((r.l2 for records in campaigns.values() for r in records if r.success), default=1.0)
-    for (name, records), (colour, dash) in zip(campaigns.items(), _styles(), strict=False):
+    for (name, records), (colour, dash) in zip(campaigns.items(), _styles(list(campaigns)), strict=True):
         reached = np.sort([r.l2 for r in records if r.success])
         share = 100 * np.arange(1, len(reached) + 1) / max(1, len(records))
         last = share[-1] if len(share) else 0.0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from lmma.output.plotting.style import COLOURS, quieten, thousands
+from lmma.output.plotting.style import looks, quieten, thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +42,10 @@ def convergence(
     runs = {"": cast(Columns, records)} if one else cast(Mapping[str, Columns], records)
     figure = Figure(figsize=(7.2, 5.0), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
-    lowest = min((_draw(above, below, COLOURS[i % len(COLOURS)], *run) for i, run in enumerate(runs.items())),
-                 default=math.inf)  # fmt: skip
+    style = looks(list(runs))
+    lowest = min(
+        (_draw(above, below, style[name], name, run) for name, run in runs.items()), default=math.inf
+    )
     if 0 < lowest < math.inf:
         above.set_yscale("log")
     if lowest < math.inf:
@@ -66,7 +68,7 @@ def convergence(
     return figure
 
 
-def _draw(above: Axes, below: Axes, colour: str, label: str, columns: Columns) -> float:
+def _draw(above: Axes, below: Axes, look: tuple[str, str], label: str, columns: Columns) -> float:
     """Draw one run; return its lowest value, infinity if it found none."""
     points = [
         point
@@ -76,8 +78,9 @@ def _draw(above: Axes, below: Axes, colour: str, label: str, columns: Columns) -
     if not points:
         return math.inf
     evaluations, values, sigmas = zip(*points, strict=True)
-    above.plot(evaluations, values, color=colour, linewidth=1.8, label=label)
-    above.plot(evaluations[-1:], values[-1:], "o", color=colour, markersize=4)
+    colour, marker = look
+    above.plot(evaluations, values, color=colour, linewidth=1.8, marker=marker, markevery=[-1], markersize=5,
+               label=label)  # fmt: skip
     below.plot(evaluations, sigmas, color=colour, linewidth=1.2)
     return float(min(values))
 

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from lmma.output.files import write
 from lmma.output.plotting.data import FigureData, Panel
-from lmma.output.plotting.style import COLOURS, quieten, save
+from lmma.output.plotting.style import COLOURS, looks, quieten, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # a second sign beside colour, for grey print
 
 
 def draw(data: FigureData) -> Figure:
@@ -28,9 +26,7 @@ def draw(data: FigureData) -> Figure:
     width, height = (5.6, 4.2) if columns == 1 else (3.4 * columns, 2.75 * rows + 0.7)
     figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
-    style = {
-        label: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, label in enumerate(data.labels())
-    }
+    style = looks(data.labels())
     for axes, panel in zip(grid.flat, data.panels, strict=False):
         alike = [p for p in data.panels if p.x_label == panel.x_label and data.share_x]
         _panel(axes, panel, style, alike or [panel])
@@ -39,9 +35,9 @@ def draw(data: FigureData) -> Figure:
     handles = []
     for label, dashed, owner in _legend(data):
         colour, marker = style[owner]
-        curve = _is_curve(data)
+        plain = _is_curve(data) and len(style) <= len(COLOURS)
         handles.append(
-            Line2D([], [], color=colour, marker=None if curve else marker, markersize=4.5, linewidth=1.5,
+            Line2D([], [], color=colour, marker=None if plain else marker, markersize=4.5, linewidth=1.5,
                    linestyle="--" if dashed else "-", label=label)
         )  # fmt: skip
     if handles:
@@ -87,7 +83,9 @@ def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]], alike: S
     for s in panel.series:
         colour, marker = style[s.colour_of or s.label]
         curve = len(s.x) > 25
-        axes.plot(s.x, s.y, color=colour, marker=None if curve else marker, markersize=4.5, linewidth=1.5,
+        plain = curve and len(style) <= len(COLOURS)  # colour alone tells so many apart
+        axes.plot(s.x, s.y, color=colour, marker=None if plain else marker, markersize=4.5, linewidth=1.5,
+                  markevery=max(1, len(s.x) // 6) if curve else None,
                   linestyle="--" if s.dashed else "-", zorder=3)  # fmt: skip
         if s.lower and s.upper:
             axes.fill_between(s.x, s.lower, s.upper, color=colour, alpha=0.18, linewidth=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,26 @@ if TYPE_CHECKING:
 
 # Distinct for colour-blind eyes and in grey print (Okabe and Ito)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# A second sign beside colour, for grey print and for more methods than there are colours
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
 FORMATS = (".png", ".svg", ".pdf")
+
+
+def looks(labels: Sequence[str], signs: Sequence[str] = MARKERS) -> dict[str, tuple[str, str]]:
+    """Return a colour and a sign for each label, no two labels with the same pair.
+
+    This is the only place that decides it. Each turn through the colours shifts the signs by one, so that
+    there are as many pairs as colours times signs.
+    """
+    pairs = {
+        label: (COLOURS[i % len(COLOURS)], signs[(i % len(COLOURS) + i // len(COLOURS)) % len(signs)])
+        for i, label in enumerate(labels)
+    }
+    if len(pairs) > len(COLOURS) * len(signs):
+        raise ValueError(
+            f"a figure can tell {len(COLOURS) * len(signs)} methods apart, got {len(pairs)}: draw fewer"
+        )
+    return pairs
 
 
 def checked_path(path: str | Path) -> Path:

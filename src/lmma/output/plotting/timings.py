@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lmma.output.plotting.style import COLOURS, quieten
+from lmma.output.plotting.style import looks, quieten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,18 +28,19 @@ def time_per_sample(record: Mapping[str, Any]) -> Figure:
     axes = figure.add_subplot()
     seconds = record["seconds"]
     names = list(dict.fromkeys(name for row in seconds.values() for name in row))
-    drawn = {"bare": 0, "ours": 0, "peer": 0}
+    style = looks([name for name in names if name not in BARE]) | {
+        name: ("0.45", marker) for name, marker in zip(BARE, "osv", strict=True)
+    }
     for name in names:
         kind = "bare" if name in BARE else "ours" if name.split(",")[0] in OURS else "peer"
         dims = [n for n in seconds if name in seconds[n]]
         micro = [seconds[n][name] / record["popsize"][n] * 1e6 for n in dims]
         look = {"bare": ":", "ours": "-", "peer": "--"}[kind]
-        colour = "0.45" if kind == "bare" else COLOURS[drawn[kind] % len(COLOURS)]
+        colour, marker = style[name]
         axes.loglog(
-            [int(n) for n in dims], micro, look, color=colour, marker="osv^DPX"[drawn[kind] % 7],
-            markersize=4, linewidth=1.8 if kind == "ours" else 1.1, label=name,
+            [int(n) for n in dims], micro, look, color=colour, marker=marker,
+            markersize=5, linewidth=1.8 if kind == "ours" else 1.1, label=name,
         )  # fmt: skip
-        drawn[kind] += 1
     quieten(axes)
     axes.set_xlabel("variables n")
     axes.set_ylabel("microseconds a sample, without the objective")

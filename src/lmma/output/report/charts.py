@@ -11,9 +11,12 @@ from importlib import import_module
 from typing import Any
 
 from lmma.output.plotting.data import FigureData, Panel, Series
-from lmma.output.plotting.style import COLOURS
+from lmma.output.plotting.style import COLOURS, looks
 
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
+SYMBOLS = (  # plotly's names of MARKERS
+    "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "triangle-left",
+    "triangle-right", "star", "pentagon", "hexagon",
+)  # fmt: skip
 PANEL_HEIGHT, GAP, ABOVE, BELOW = 230, 85, 60, 95  # pixels
 
 
@@ -31,7 +34,7 @@ def chart(data: FigureData) -> dict[str, Any]:
     columns = min(data.columns, max(1, len(data.panels)))
     rows = max(1, math.ceil(len(data.panels) / columns))
     inner = rows * PANEL_HEIGHT + (rows - 1) * GAP
-    style = {label: (COLOURS[i % 7], SYMBOLS[i % 7]) for i, label in enumerate(data.labels())}
+    style = looks(data.labels(), SYMBOLS)
     layout: dict[str, Any] = {
         "height": inner + ABOVE + BELOW,
         "margin": {"l": 60, "r": 15, "t": ABOVE, "b": BELOW},

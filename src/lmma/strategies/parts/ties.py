@@ -42,7 +42,7 @@ class Ties:
     def look(self, ranked: Array, least: float) -> None:
         """Take in the values of a generation, increasing, of which differences from ``least`` on count."""
         last = math.ceil(SHARE * len(ranked)) - 1
-        if last < 1 or ranked[0] != ranked[last]:
+        if last < 1 or ranked.item(0) != ranked.item(last):
             self.hinder = False
             return
         self.count += 1

@@ -1,0 +1,112 @@
+"""Seconds to a target: ours as a user calls it, other packages in the leanest loop that they allow.
+
+All start at the same point with the same step size, evaluate a generation in one call, run on one core and
+stop with the generation in which the target is met. Imports and just-in-time compilation are over when the
+clock starts. Rules that end a search before its target are off, but for one that sees it is stuck.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import lmma
+from lmma import problems
+from lmma.experiments.peers import ADAPTORS
+from lmma.experiments.tasks import Race, find_method
+from lmma.strategies.parts.recombination import Array, default_popsize
+
+Function = Callable[[Array], Array]
+STUCK = 3000  # generations in which the best value has not changed: a local optimum, or the end of precision
+
+
+def solve(task: Race) -> dict[str, Any]:
+    """Return how long a run took on one core, and what it found."""
+    problem = problems.get(task.problem)
+    # The start depends on the seed alone, so that all methods set out from the same point.
+    x0 = problems.suites.start(problem, task.n, np.random.default_rng([task.seed, task.n]))
+    problem.function(x0[np.newaxis])  # draws the rotation, if there is one, before the clock starts
+    run = _peer if task.method in ADAPTORS else _ours
+    with _one_core(), np.errstate(all="ignore"):
+        return run(task, problem.function, x0)
+
+
+def _ours(task: Race, function: Function, x0: Array) -> dict[str, Any]:
+    method = task.method if task.method == "auto" else find_method(task.method)
+    with _clock() as seconds:
+        result = lmma.minimize(
+            function, x0, task.sigma0, method=method, rng=task.seed, vectorized=True, stagnation=False,
+            maxfevals=task.budget, maxtime=task.patience, ftarget=task.target, tolx=0.0,
+            tolfun=1e-4 * abs(task.target), threads=1, on_interrupt="raise",
+        )  # fmt: skip
+    return seconds | _found(result.reason == "ftarget", int(result.nfev), float(result.fun), result.reason)
+
+
+def _peer(task: Race, function: Function, x0: Array) -> dict[str, Any]:
+    adaptor = ADAPTORS[task.method]
+    popsize = adaptor.admissible(default_popsize(task.n))
+    other = adaptor(x0, task.sigma0, popsize, task.seed)
+    other.compile()
+    best, improved, generation, reason = math.inf, 0, 0, "maxfevals"
+    with _clock() as seconds:
+        until = time.perf_counter() + task.patience
+        while (generation + 1) * popsize <= task.budget:
+            generation += 1
+            try:
+                rows = other.propose()
+                values = function(np.asarray(rows))
+                least = float(values.min())
+                if least < best:
+                    best, improved = least, generation
+                    if best <= task.target:
+                        reason = "ftarget"
+                        break
+                other.learn(rows, values)
+            except Exception as error:  # whatever a package raises when its numbers break down
+                reason = f"{type(error).__name__}: {error}"[:200]
+                break
+            if time.perf_counter() > until:
+                reason = "maxtime"
+                break
+            if generation - improved > STUCK:
+                reason = "stuck"
+                break
+    return seconds | _found(reason == "ftarget", generation * popsize, best, reason)
+
+
+def _found(success: bool, evaluations: int, best: float, reason: str) -> dict[str, Any]:
+    return {
+        "success": success,
+        "evaluations": evaluations,
+        "best_fun": best if math.isfinite(best) else None,
+        "reason": reason,
+    }
+
+
+@contextmanager
+def _clock() -> Iterator[dict[str, float]]:
+    """Give a dict that holds the seconds of the block when it is over, on the wall and of the CPU."""
+    taken: dict[str, float] = {}
+    start, cpu = time.perf_counter(), time.process_time()
+    yield taken
+    taken |= {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Stay on one core, threads that are started meanwhile included, where the system can be told."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
