@@ -67,7 +67,7 @@ def _peer(task: Race, function: Function, x0: Array) -> dict[str, Any]:
                     if best <= task.target:
                         reason = "ftarget"
                         break
-                other.learn(rows, values)
+                other.learn(rows, np.asarray(values, dtype=np.float64))
             except Exception as error:  # whatever a package raises when its numbers break down
                 reason = f"{type(error).__name__}: {error}"[:200]
                 break
