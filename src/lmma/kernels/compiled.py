@@ -143,7 +143,7 @@ def lm_direction(
     threads: int = 0,
 ) -> tuple[Array, Array]:
     """Return V z_mean, the weighted mean of rows of ``projections``, and M z_mean."""
-    u, out = np.empty(len(vectors)), np.empty_like(z_mean)
+    u, out = np.empty(len(vectors)), np.empty(len(z_mean), z_mean.dtype)
     _core.lm_direction(
         weights, order, projections, active, gram, c_d, vectors, z_mean, u, out, threads or THREADS
     )

@@ -80,6 +80,7 @@ class DirectionVectors(StreamingTransform):
         self.age = 0  # generations learned from: min(t, m) vectors are applied
         self.keep = 1.0 - parameters.c_c
         self.gain = np.sqrt(parameters.c_c * (2.0 - parameters.c_c))  # times sqrt(mu_w)
+        self._gain = math.sqrt(parameters.mu_w) * self.gain  # while all candidates have values
         self.projections: Array = np.zeros((parameters.lam, m))
         self.u: Array = np.zeros(m)  # V z_mean of the selection at hand
 
@@ -175,7 +176,7 @@ class DirectionVectors(StreamingTransform):
         The Gram matrix follows at once. The vectors do so when somebody looks at them, or on the way when
         the next candidates are drawn, which spares a pass over memory.
         """
-        gain = math.sqrt(best.mu_w) * self.gain
+        gain = self._gain if best.mu_w == self.parameters.mu_w else math.sqrt(best.mu_w) * self.gain
         self._waiting = (self.keep, gain, best.z_mean)  # [A1:17] [A1:18]
         kernels.lm_gram(self.gram, self.keep, gain, self.u, float(np.dot(best.z_mean, best.z_mean)))
         self.age += 1

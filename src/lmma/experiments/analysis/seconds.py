@@ -76,8 +76,8 @@ def publish_seconds(records: Records, out: Path, command: str, methods: Sequence
     targets = sorted({r["spec"]["target"] for r in records})
     text = [
         "# Seconds to the target",
-        f"CPU seconds of one run on one core until f <= {' or '.join(f'{t:g}' for t in targets)}, all "
-        "methods from the same start with the same step size, a generation evaluated in one call. Imports and "
+        f"CPU seconds of one run on one core until f <= {' or '.join(f'{t:g}' for t in targets)}. All "
+        "methods have the same start and step size, and a generation is evaluated in one call. Imports and "
         "just-in-time compilation are not counted. Written by",
         f"    {command}",
         table,

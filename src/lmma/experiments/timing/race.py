@@ -60,7 +60,7 @@ def _peer(task: Race, function: Function, x0: Array) -> dict[str, Any]:
             generation += 1
             try:
                 rows = other.propose()
-                values = function(np.asarray(rows))
+                values = np.asarray(function(np.asarray(rows)), dtype=np.float64)
                 least = float(values.min())
                 if least < best:
                     best, improved = least, generation

@@ -23,6 +23,7 @@ from lmma import kernels
 
 Array = npt.NDArray[np.floating]
 Indices = npt.NDArray[np.intp]
+FLOAT64 = np.dtype(np.float64)
 
 
 def default_popsize(n: int) -> int:
@@ -131,7 +132,7 @@ def cumulate(path: Array, rate: float, mu_w: float, step: Array, *, add: bool = 
 
 def squared_length(vector: Array) -> float:
     """Return |vector|^2, in double precision where single is too narrow for it."""
-    if vector.dtype == np.float64:
+    if vector.dtype is FLOAT64:
         return float(np.dot(vector, vector))
     with np.errstate(over="ignore"):
         length2 = float(np.dot(vector, vector))
