@@ -20,14 +20,20 @@ examples:
   lmma bench largescale --dims 20,40,80,160,320 --budget 1000
   lmma bench largescale --dims 40 --methods pulse-full,pycma --instances 1 --functions 1-14 --workers 2
 """
-METHODS = "pulse-full,d-lm-ma-es,lm-ma-es"
+METHODS = "pulse-full,pulse,lm-ma-es"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the benchmark."""
     parser.epilog = EPILOG
     parser.add_argument(
-        "--dims", metavar="N,N", default="20,40,80", help="of 20, 40, 80, 160, 320, 640 (20,40,80)"
+        "--suite", choices=("bbob-largescale", "bbob"), default="bbob-largescale", help="(bbob-largescale)"
+    )
+    parser.add_argument(
+        "--dims",
+        metavar="N,N",
+        default="20,40,80",
+        help="of 20, 40, 80, 160, 320, 640, in bbob of 2, 3, 5, 10, 20, 40 (20,40,80)",
     )
     parser.add_argument(
         "--budget", metavar="N", type=arguments.count, default=1000,
@@ -47,12 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then write and print the distributions."""
     from lmma.experiments.analysis.runtimes import publish_runtimes
-    from lmma.experiments.tasks import LargeScale
+    from lmma.experiments.tasks import Bbob, LargeScale
+
+    kind = Bbob if args.suite == "bbob" else LargeScale
 
     methods = arguments.names(args.methods)
     try:
         tasks = [
-            LargeScale(function, instance, method, n, args.budget * n, args.seed)
+            kind(function, instance, method, n, args.budget * n, args.seed)
             for n in arguments.numbers(args.dims, "--dims")
             for method in methods
             for instance in range(1, args.instances + 1)
@@ -62,14 +70,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     again = [
         f"--{name} {getattr(args, name)}"
-        for name in ("dims", "budget", "methods", "functions", "instances", "seed")
+        for name in ("suite", "dims", "budget", "methods", "functions", "instances", "seed")
     ]
     args.command = f"lmma bench largescale {' '.join(again)}"
     status, records = carry_out(args, tasks)
     if records is None:
         return status
     wanted = {task.key for task in tasks}
-    ours = [r for r in records if r["kind"] == "largescale" and LargeScale(**r["spec"]).key in wanted]
+    ours = [r for r in records if r["kind"] == kind.kind and kind(**r["spec"]).key in wanted]
     if not ours:
         raise UsageError(f"there are no records in {args.out} to report")
     with in_words():

@@ -15,7 +15,6 @@ from lmma.strategies import Strategy, strategy_class
 
 TARGET = 1e-10  # f_tar of the paper
 SIGMA0 = 3.0
-COCO_DIMS = (20, 40, 80, 160, 320, 640)  # those of bbob-largescale
 CHANGES = ("monotone", "translation", "scale", "update")
 
 
@@ -137,6 +136,9 @@ class Invariance(Task):
 class LargeScale(Task):
     """One function of COCO's suite bbob-largescale, with restarts until the budget is spent."""
 
+    suite: ClassVar[str] = "bbob-largescale"
+    dims: ClassVar[tuple[int, ...]] = (20, 40, 80, 160, 320, 640)
+
     function: int  # 1 to 24
     instance: int
     method: str
@@ -149,8 +151,8 @@ class LargeScale(Task):
     def __post_init__(self) -> None:
         if not 1 <= self.function <= 24:
             raise ValueError(f"function must be 1 to 24, got {self.function}")
-        if self.n not in COCO_DIMS:
-            raise ValueError(f"bbob-largescale has n = {', '.join(map(str, COCO_DIMS))}; got {self.n}")
+        if self.n not in self.dims:
+            raise ValueError(f"{self.suite} has n = {', '.join(map(str, self.dims))}; got {self.n}")
 
     @property
     def label(self) -> str:
@@ -162,8 +164,18 @@ class LargeScale(Task):
         find_method(self.method)
         if util.find_spec("cocoex") is None:
             raise ValueError(
-                f"bbob-largescale needs the package coco-experiment: {how_to_install('largescale')}"
+                f"{self.suite} needs the package coco-experiment: {how_to_install('largescale')}"
             )
+
+
+@dataclass(frozen=True)
+class Bbob(LargeScale):
+    """One function of COCO's suite bbob, likewise."""
+
+    suite = "bbob"
+    dims = (2, 3, 5, 10, 20, 40)
+
+    kind = "bbob"
 
 
 @dataclass(frozen=True)
@@ -202,7 +214,7 @@ class Race(Task):
 
 
 KINDS: dict[str, type[Task]] = {
-    cls.kind: cls for cls in (Solve, Timing, Memory, Invariance, LargeScale, Race)
+    cls.kind: cls for cls in (Solve, Timing, Memory, Invariance, LargeScale, Bbob, Race)
 }
 
 

@@ -1,4 +1,4 @@
-"""Records of bbob-largescale -> empirical distributions of runtimes: figures, tables, files."""
+"""Records of COCO's suites -> empirical distributions of runtimes: figures, tables, files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from lmma.experiments.analysis.samples import Records
 from lmma.experiments.peers import PEERS
 from lmma.experiments.schedule.coco import TARGETS
+from lmma.experiments.tasks import KINDS, LargeScale
 from lmma.output.files import as_csv, write_text
 from lmma.output.plotting.data import FigureData, Panel, Series
 from lmma.output.plotting.paper import write_pictures
@@ -56,7 +57,7 @@ def runtime_figure(records: Records, n: int, order: Sequence[str] = ()) -> Figur
         panels.append(Panel(title, "evaluations / n", "share of targets", series, log_y=False))
     return FigureData(
         f"runtimes-{n}",
-        f"bbob-largescale, n = {n}",
+        f"{_suite(here)}, n = {n}",
         "Share of 51 targets, f - f_opt from 100 to 1e-8, met within so many evaluations.",
         tuple(panels),
         order=tuple(order),
@@ -89,7 +90,7 @@ def publish_runtimes(records: Records, out: Path, command: str, order: Sequence[
     write_text(out / "runs.csv", as_csv(_runs(records)))
     budgets = sorted({r["spec"]["budget"] // r["spec"]["n"] for r in records})
     text = [
-        "# Empirical distributions of runtimes on bbob-largescale",
+        f"# Empirical distributions of runtimes on {_suite(records)}",
         f"Share of 51 targets, f - f_opt from 100 to 1e-8, met with a budget of {_either(budgets)} "
         "evaluations for each variable, over 24 functions, each with the same weight. Start uniform in "
         "[-4, 4]^n, sigma0 = 2; a restart has twice the population and begins at a point drawn normally "
@@ -101,6 +102,13 @@ def publish_runtimes(records: Records, out: Path, command: str, order: Sequence[
     ]
     write_text(out / "README.md", "\n\n".join(text) + "\n")
     return table
+
+
+def _suite(records: Records) -> str:
+    """Return the name of COCO's suite that the records are of."""
+    kind = KINDS[records[0]["kind"]]
+    assert issubclass(kind, LargeScale)
+    return kind.suite
 
 
 def _thinned(data: FigureData) -> list[dict[str, Any]]:

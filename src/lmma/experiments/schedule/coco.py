@@ -1,4 +1,4 @@
-"""COCO's suite bbob-largescale: one function solved with restarts, and when each target was met.
+"""COCO's suites bbob-largescale and bbob: one function solved with restarts, and when each target was met.
 
 The 24 functions of BBOB with rotations that cost O(n) (Elhara, Varelas et al. 2019), through COCO's package
 `coco-experiment`. Protocol as in BBOB's workshops: start uniform in [-4, 4]^n, sigma0 = 2, until the budget
@@ -73,7 +73,7 @@ def _function(task: LargeScale) -> tuple[object, Function]:
     import cocoex
 
     suite = cocoex.Suite(
-        "bbob-largescale", "", f"dimensions:{task.n} instance_indices:{task.instance} "
+        task.suite, "", f"dimensions:{task.n} instance_indices:{task.instance} "
         f"function_indices:{task.function}",
     )  # fmt: skip
     return suite, suite.get_problem_by_function_dimension_instance(task.function, task.n, task.instance)

@@ -1,0 +1,113 @@
+"""Does `method="auto"` pick well? Forty pairs of problem and budget, drawn before its rule was written.
+
+    python benchmarks/auto.py [--store auto.json] [--seconds 1800]      runs what is missing, then the table
+    python benchmarks/auto.py --pairs                                   lists the pairs
+
+Each pair is run with every method of the list below, three seeds each. What counts: the value that the best
+method has reached after 80% of the budget (median over seeds) must be reached by `auto` within the budget,
+that is, with at most 25% more evaluations. Start uniform in [-5, 5]^n, sigma0 = 3.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from one_thread import use_one_thread
+
+use_one_thread()
+
+import numpy as np
+
+import lmma
+from lmma.problems import get
+from lmma.run.options import choose_method
+
+METHODS = ("pulse-full", "pulse", "d-lm-ma-es", "lm-ma-es", "ma-es", "lm-cma-es", "sep-cma-es", "vd-cma-es")
+PLAIN = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers", "rastrigin")
+DIMS = (5, 10, 20, 40, 80, 160, 320, 640, 1280)
+PER_VARIABLE = (30, 100, 300, 1000)
+SEEDS = (1, 2, 3)
+MOST = 300_000  # evaluations of a pair
+BLOCKS = (2, 5, 20)
+
+
+def blocks(n: int, size: int):
+    """Return the ellipsoid, rotated within blocks of coordinates, its scales shuffled."""
+    rng = np.random.default_rng([n, size])
+    scales = rng.permutation(10.0 ** (6 * np.arange(n) / (n - 1)))
+    turns = [np.linalg.qr(rng.standard_normal((min(size, n - i),) * 2))[0] for i in range(0, n, size)]
+
+    def fun(X):
+        parts = (X[:, i * size : (i + 1) * size] @ turn for i, turn in enumerate(turns))
+        return np.square(np.hstack(list(parts))) @ scales
+
+    return fun
+
+
+def pairs() -> list[tuple[str, int, int]]:
+    """Return (problem, n, budget): drawn from a fixed seed, none twice."""
+    rng = np.random.default_rng(20_261_116)
+    names = [*PLAIN, *(f"rotated-{name}" for name in PLAIN), *(f"blocks-{size}" for size in BLOCKS)]
+    found: dict[tuple[str, int, int], None] = {}
+    while len(found) < 40:
+        name, n = str(rng.choice(names)), int(rng.choice(DIMS))
+        budget = n * int(rng.choice(PER_VARIABLE))
+        if budget <= MOST:
+            found[name, n, budget] = None
+    return list(found)
+
+
+def values(name: str, n: int, budget: int, method: str, seed: int) -> tuple[float, float]:
+    """Return the best value after 80% of the budget, and at its end."""
+    fun = blocks(n, int(name.split("-")[1])) if name.startswith("blocks") else get(name)
+    x0 = np.random.default_rng([seed, n]).uniform(-5, 5, n)
+    es = lmma.strategy(method, x0, 3.0, rng=seed)
+    early = np.inf
+    while es.evaluations + es.popsize <= budget and not (es.stop() and es.best_fun < 1e-12):
+        es.tell(fun(es.ask()))
+        if es.evaluations <= 0.8 * budget:
+            early = es.best_fun
+    return early, es.best_fun
+
+
+def main() -> None:
+    """Run what is missing and print how auto does."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--store", type=Path, default=Path("auto.json"))
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--pairs", action="store_true")
+    options = parser.parse_args()
+    if options.pairs:
+        for name, n, budget in pairs():
+            print(f"{name} {n} {budget}")
+        return
+    found = json.loads(options.store.read_text()) if options.store.exists() else {}
+    end = time.monotonic() + options.seconds
+    for name, n, budget in sorted(pairs(), key=lambda pair: pair[1] * pair[2]):
+        for method in METHODS:
+            for seed in SEEDS:
+                key = f"{name} {n} {budget} {method} {seed}"
+                if key not in found and time.monotonic() < end:
+                    found[key] = values(name, n, budget, method, seed)
+        options.store.write_text(json.dumps(found))
+    good = total = 0
+    print("| problem | n | evaluations | auto | its value | best of ours after 80% | by | within |")
+    print("|---|---:|---:|---|---:|---:|---|---|")
+    for name, n, budget in sorted(pairs()):
+        keys = {m: [f"{name} {n} {budget} {m} {s}" for s in SEEDS] for m in METHODS}
+        if not all(key in found for group in keys.values() for key in group):
+            continue
+        early = {m: float(np.median([found[key][0] for key in keys[m]])) for m in METHODS}
+        best = min(early, key=early.__getitem__)
+        chosen = choose_method(n, maxfevals=budget)
+        reached = float(np.median([found[key][1] for key in keys[chosen]]))
+        within = reached <= max(early[best], 1e-10)
+        good, total = good + within, total + 1
+        row = [name, n, f"{budget:,}", chosen, f"{reached:.3g}", f"{early[best]:.3g}", best, within]
+        print(f"| {' | '.join(map(str, row))} |")
+    print(f"\nwithin 25% of the best in {good} of {total} pairs")
+
+
+if __name__ == "__main__":
+    main()
