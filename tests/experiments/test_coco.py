@@ -167,6 +167,6 @@ def test_the_command_draws_what_it_ran_and_runs_nothing_twice(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "| 20 | lm-ma-es | 2 |" in out
     page = (tmp_path / "out" / "README.md").read_text()
-    assert "lmma bench largescale --dims 20 --budget 20" in page
+    assert "lmma bench largescale --suite bbob-largescale --dims 20 --budget 20" in page
     assert main(words) == 0
     assert "nothing left to do" in capsys.readouterr().out
