@@ -221,7 +221,7 @@ def arguments(rng):
         words = str(error)
         if given.get("callback") is int and "callback" not in words:
             return "raised by the callback"  # int(x) of a vector; what a user's function raises is passed on
-        raised = given.get("on_error") == "raise"
+        raised = asks_to_raise(given)
         asked = [*given, "x0", "fun"]
         assert raised or words, f"{type(error).__name__} without a word: {told}"
         assert raised or any(name and name in words for name in asked), (
@@ -233,7 +233,7 @@ def arguments(rng):
         assert error.filename in (given.get("log"), given.get("checkpoint")), told
         return "refused"
     except BaseException as error:
-        if given.get("on_error") == "raise" and not isinstance(error, (KeyboardInterrupt, AttributeError)):
+        if asks_to_raise(given) and not isinstance(error, (KeyboardInterrupt, AttributeError)):
             return "raised as asked"
         if isinstance(error, SystemExit) and label == "SystemExit":
             return "exit"  # fun asked for it
@@ -242,6 +242,11 @@ def arguments(rng):
         raise AssertionError(f"{type(error).__name__}: {spoken(error)!r:.200}: {told}") from error
     check_result(result, single, deterministic, given, told)
     return "result"
+
+
+def asks_to_raise(given):
+    how = given.get("on_error")
+    return isinstance(how, str) and how == "raise"
 
 
 def rows_of(fun, n):
