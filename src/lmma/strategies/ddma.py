@@ -51,7 +51,7 @@ from lmma.strategies.parts.linalg import centred
 from lmma.strategies.parts.lowrank import leading_axes, shrunk, stretched
 from lmma.strategies.parts.parameters import Parameters, RankParameters, constant
 from lmma.strategies.parts.rank_weights import active_weights
-from lmma.strategies.parts.recombination import Array, Selection, cumulate, default_popsize
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate, default_popsize
 
 # What each constant is worth, and how it was chosen: docs/research.md, "Constants".
 SCALE_CAP = 0.2  # populations many times n: D of Rastrigin's function would follow every ripple
@@ -139,6 +139,12 @@ class Decoded(Transform):
     def apply_transposed(self, d: Array) -> Array:
         """Return the transpose of D A L times d."""
         return stretched(self.core.transposed_times(d * self.scales), self.axes, self.stretch)
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return D_j^2 (|A_j|^2 + sum_k s_k (A_j . u_k)^2) with A_j a row of A."""
+        squares, along = self.core.rows_at(columns, self.axes)
+        scales = self.scales[columns].astype(np.float64)
+        return np.square(scales) * (squares + self.stretch @ np.square(along))
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Let D, A and F learn from one generation."""

@@ -171,6 +171,16 @@ class CholeskyFactor(Transform):
         mixed = ((d @ self.paths[:k].T) * later).astype(d.dtype)
         return self.shrink**k * d + mixed @ self.inverses[:k]
 
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return those of A with all stored vectors: kappa^2 + 2 kappa p.G v + p.G V V^T G.p at each entry."""
+        k = self.stored
+        kept = self.shrink**k
+        later = self.gains[:k] * self.shrink ** (k - 1.0 - np.arange(k))
+        w = later[:, None] * self.paths[:k, columns]
+        inverses = self.inverses[:k]
+        inner = 2 * kept * inverses[:, columns] + (inverses @ inverses.T) @ w
+        return kept**2 + np.einsum("ij,ij->j", w, inner)
+
     def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
         """Return the weighted mean of the selected d; A differs between candidates, so not A z_mean."""
         order = order[: len(weights)]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from lmma.strategies.base import Strategy
+from lmma.strategies.mixed import make_strategy
 from lmma.strategies.parts.checks import nearest
 
 S = TypeVar("S", bound=type[Strategy])
@@ -99,7 +100,7 @@ def strategy(
     >>> lmma.strategy("lm-ma-es", [1.0, 2.0], 0.5, rng=1)
     <lm-ma-es: n=2, generation=0, best_fun=inf, sigma=0.5>
     """
-    return strategy_class(method)(x0, sigma0, **options)
+    return make_strategy(strategy_class(method), x0, sigma0, **options)
 
 
 def _imported(place: str) -> Any:
