@@ -79,7 +79,8 @@ def minimize(
         asks; if vectorized, each value is an array with one entry a candidate.
     x0 : array_like, (n,), OptimizeResult, Space, dict or None
         Where the search starts. An earlier result also hands over its step size and learned transform. A
-        :class:`lmma.Space` starts in its middle; with ``space=`` also a dict of values, or None for the middle.
+        :class:`lmma.Space` starts in its middle; with ``space=`` also a dict of values (what it leaves out
+        starts in the middle), or None.
     sigma0 : float or array_like, (n,), optional
         Initial step size, about a third of the distance to the optimum you expect; one number or one
         for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``; for
@@ -203,11 +204,11 @@ def minimize(
     from lmma.run.run import Run  # imported here: where strategies alone are used, it costs nothing
 
     given = RunOptions(
-        args=args, method=method, bounds=bounds, boundary=boundary,
-        integrality=integrality, space=space, popsize=popsize, rng=rng if seed is None else seed,
-        maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, inject=inject,
-        vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum, on_error=on_error,
-        callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint, history=history, log=log,
-        progress=progress, dtype=dtype, threads=threads, constants=options,
+        args=args, method=method, bounds=bounds, boundary=boundary, integrality=integrality, space=space,
+        popsize=popsize, rng=rng if seed is None else seed, maxfevals=maxfevals, maxiter=maxiter,
+        maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts,
+        inject=inject, vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum,
+        on_error=on_error, callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint,
+        history=history, log=log, progress=progress, dtype=dtype, threads=threads, constants=options,
     )  # fmt: skip
     return Run(fun, x0, sigma0, given).execute()

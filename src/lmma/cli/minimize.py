@@ -238,7 +238,7 @@ def _start(args: argparse.Namespace, target: Target, seed: int) -> Vector:
 
 
 def _start_in(space: Space, args: argparse.Namespace) -> Vector:
-    """Return where to start in a space: as told by name or by a vector, as its file says, or in the middle."""
+    """Return where to start in a space: as told, by name or as a vector; as its file says; in the middle."""
     from pathlib import Path
 
     if args.x0 is None:

@@ -15,13 +15,15 @@ NOT_WITH_A_SPACE = ("dim", "bounds", "integers", "integrality", "space")
 
 
 def with_space_file(args: argparse.Namespace) -> argparse.Namespace:
-    """Return arguments in which ``space`` is a space, and options are those of the file unless they were typed."""
+    """Return arguments in which ``space`` is a space, with the file's options where none was typed."""
     from lmma.cli import Parser, minimize
     from lmma.space.toml_file import read_space
 
     for option, flag in (("bounds", "--bounds"), ("integrality", "--integers"), ("dim", "--dim")):
         if getattr(args, option, None) is not None:
-            raise UsageError(f"{flag} and --space contradict one another: the file says what variables there are")
+            raise UsageError(
+                f"{flag} and --space contradict one another: the file says what variables there are"
+            )
     try:
         file = read_space(args.space)
     except ValueError as error:

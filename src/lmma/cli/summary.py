@@ -58,7 +58,9 @@ class Summary:
         space = self.run.options.space
         if space is None:
             return []
-        values = [value for name, _, _ in space.searched() for value in np.ravel(self.result.x[name]).tolist()]
+        values = [
+            value for name, _, _ in space.searched() for value in np.ravel(self.result.x[name]).tolist()
+        ]
         units = [v.unit_of_measure for _, v, _ in space.searched() for _ in range(v.size)]
         texts = [f"{_told(value)} {unit}".strip() for value, unit in zip(values, units, strict=True)]
         return list(zip(space.labels, space.positions(self.vector).tolist(), texts, strict=True))
@@ -138,9 +140,15 @@ class Summary:
         rows = []
         for name, variable, _ in space.searched():
             value = self.result.x[name]
-            text = _told(value) if variable.extent == () else f"[{_few([_told(v) for v in np.ravel(value).tolist()])}]"
+            text = (
+                _told(value)
+                if variable.extent == ()
+                else f"[{_few([_told(v) for v in np.ravel(value).tolist()])}]"
+            )
             rows.append(("", f"{name} = {text} {variable.unit_of_measure}".rstrip()))
-        shown = rows[:NAMED] + ([("", f"and {len(rows) - NAMED} more: --json or --save-x")] if len(rows) > NAMED else [])
+        shown = rows[:NAMED] + (
+            [("", f"and {len(rows) - NAMED} more: --json or --save-x")] if len(rows) > NAMED else []
+        )
         return [("x", shown[0][1]), *shown[1:]]
 
     def as_json(self) -> str:

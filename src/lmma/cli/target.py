@@ -49,7 +49,9 @@ def find_target(
     if ":" in name:
         return _function(name, vectorized)
     if space is not None:
-        raise UsageError(f"--space has names, which the built-in problem {name} does not know: give module:function")
+        raise UsageError(
+            f"--space has names, which the built-in problem {name} does not know: give module:function"
+        )
     return _problem(name)
 
 

@@ -24,8 +24,8 @@ class NamedProgram:
     ----------
     command : str
         As of :class:`Program`. ``{speed}`` stands for the value of the variable speed, ``{json}`` (or
-        ``{file}``) and ``{toml}`` for the path of a temporary file with all values by name. Where none of these
-        is there, the values go to standard input as JSON.
+        ``{file}``) and ``{toml}`` for the path of a temporary file with all values by name. Where none of
+        these is there, the values go to standard input as JSON.
     names : iterable of str
         The variables there are.
     """
@@ -43,7 +43,9 @@ class NamedProgram:
         known = set(names)
         for name in sorted(used - known - set(FILES)):
             if close := difflib.get_close_matches(name, sorted(known), n=1):
-                raise ValueError(f"the command has {{{name}}}, which is no variable: did you mean {close[0]!r}?")
+                raise ValueError(
+                    f"the command has {{{name}}}, which is no variable: did you mean {close[0]!r}?"
+                )
         self.form = forms[0] if forms else ""
         self.named = used & known
 

@@ -79,7 +79,7 @@ class Program:
     def run_with_file(
         self, text: str, suffix: str, places: Sequence[str], replaced: Mapping[str, str] | None = None
     ) -> float:
-        """Return what the program prints; the path of a file with ``text`` stands at ``places`` in its command."""
+        """Return what the program prints; the path of a file with ``text`` stands at ``places``."""
         token = secrets.token_hex(8)
         name = os.path.join(tempfile.gettempdir(), f"lmma-{token}{suffix}")
         watcher.tell(token, name)  # before there is a file: this process may be killed at any moment

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lmma.evaluation import Evaluator, evaluator
 from lmma.run.counters import Counters, SingleRun
@@ -74,8 +73,8 @@ class Run:
         self.rules = rules_for(options, self.strategy)
         self.counters = Counters()
         self.evaluate = evaluate or evaluator(
-            called_with(fun, options), options.args, options.on_error, workers=options.workers, vectorized=options.vectorized,
-            timeout=options.timeout, quorum=options.quorum,
+            called_with(fun, options), options.args, options.on_error, workers=options.workers,
+            vectorized=options.vectorized, timeout=options.timeout, quorum=options.quorum,
         )  # fmt: skip
         self.interrupts = Interrupts()
         self.recorder = _recorder(options.history)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,6 @@ from lmma.strategies.mixed import make_strategy
 from lmma.strategies.parts.bounds import Box
 from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import checked_x0, nearest
-
-if TYPE_CHECKING:
-    from scipy.optimize import OptimizeResult
 
 Array = npt.NDArray[np.floating]
 
@@ -102,7 +99,7 @@ def setup(
 
 
 def _steps_differ(warm: WarmStart, cls: type[Strategy]) -> bool:
-    """Return whether an earlier run's step size means nothing without factors that ``cls`` cannot take over."""
+    """Return whether an earlier run's step size has factors with it that ``cls`` cannot take over."""
     return warm.learned is not None and warm.learned.scale is not None and warm.method != cls.name
 
 

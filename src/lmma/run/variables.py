@@ -21,7 +21,9 @@ def with_space(x0: Any, options: RunOptions) -> tuple[Any, RunOptions]:
     if not isinstance(x0, Space):
         return x0, options
     if options.space is not None:
-        raise ValueError("the space is there twice, as x0 and as space=: give x0 as a dict of values, or drop one")
+        raise ValueError(
+            "the space is there twice, as x0 and as space=: give x0 as a dict of values, or drop one"
+        )
     return None, options.replaced(space=x0)
 
 

@@ -1,4 +1,4 @@
-"""How a function is called with the values of a space: by keywords, or with one dict, as its signature asks."""
+"""How a function is called with values by name: as keywords, or as one dict, as its signature asks."""
 
 from __future__ import annotations
 
@@ -55,21 +55,24 @@ def takes_keywords(fun: Callable[..., Any], space: Space, args: tuple[Any, ...] 
     }
     anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if not any(name in named for name in space) and not (anything and not _needed(named)):
-        positional = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        positional = [
+            p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
         if len(positional) == 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
             return False
         if len(_needed(named)) <= 1 and positional:
             return False
-    if missing := [name for name in space if name not in named]:
-        if not anything:
-            raise TypeError(
-                f"fun does not take the variable {missing[0]!r} of the space{nearest(missing[0], list(named))}: "
-                f"give it a parameter {missing[0]!r}, **others, or a single one for a dict of all values"
-            )
-    if lacking := [name for name in _needed(named) if name not in space]:
+    missing = [] if anything else [name for name in space if name not in named]
+    if missing:
         raise TypeError(
-            f"fun wants {lacking[0]!r}, which the space does not have{nearest(lacking[0], list(space))}: add a "
-            f"variable (lmma.Fixed for a constant), or give the parameter a default"
+            f"fun does not take the variable {missing[0]!r} of the space{nearest(missing[0], list(named))}: "
+            f"give it a parameter {missing[0]!r}, **others, or a single one for a dict of all values"
+        )
+    lacking = [name for name in _needed(named) if name not in space]
+    if lacking:
+        raise TypeError(
+            f"fun wants {lacking[0]!r}, which the space does not have{nearest(lacking[0], list(space))}: add "
+            "a variable (lmma.Fixed for a constant), or give the parameter a default"
         )
     return True
 

@@ -37,7 +37,8 @@ class Space(Mapping[str, Variable]):
 
     Examples
     --------
-    >>> space = lmma.Space(speed=lmma.Real(1, 9, unit="m/s"), gear=lmma.Integer(1, 6), oil=lmma.Choice("AB C".split()))
+    >>> speed, gear, oil = lmma.Real(1, 9, unit="m/s"), lmma.Integer(1, 6), lmma.Choice(["A", "C"])
+    >>> space = lmma.Space(speed=speed, gear=gear, oil=oil)
     >>> space.decode([5.0, 3.0, 1.0])
     {'speed': 5.0, 'gear': 3, 'oil': 'C'}
     >>> space.encode({"speed": 5, "gear": 3, "oil": "C"})
@@ -162,7 +163,8 @@ class Space(Mapping[str, Variable]):
     @property
     def integrality(self) -> npt.NDArray[np.bool_]:
         """Which coordinates are integers; choices are none."""
-        return self._each(lambda variable: variable.integer) == 1
+        integer: npt.NDArray[np.bool_] = self._each(lambda variable: variable.integer) == 1
+        return integer
 
     @property
     def categories(self) -> dict[int, int]:
@@ -178,7 +180,9 @@ class Space(Mapping[str, Variable]):
         named = share if isinstance(share, Mapping) else {}
         for name, value in named.items():
             if name not in self._variables:
-                raise ValueError(f"sigma0: there is no variable {name!r} in the space{nearest(name, list(self))}")
+                raise ValueError(
+                    f"sigma0: there is no variable {name!r} in the space{nearest(name, list(self))}"
+                )
             _checked_share(value, f" for {name}")
         usual = STEP if share is None or named is share else _checked_share(share, "")
         steps = np.empty(self.n)
@@ -255,7 +259,7 @@ def _checked_variable(name: str, variable: Any) -> Variable:
 def _checked_share(share: Any, what: str) -> float:
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < np.inf:
         raise ValueError(
-            f"sigma0 of a space must be a share of each variable's width, such as 0.3; got {share!r:.60}{what}"
+            f"sigma0 of a space must be a share of a variable's width, such as 0.3; got {share!r:.60}{what}"
         )
     return float(share)
 

@@ -1,16 +1,16 @@
 """A space in a TOML file: its variables, and options of a run if one likes.
 
-    [variables]
-    speed = { real = [1, 9], unit = "m/s" }
-    rate = { real = [1e-5, 1e-1], log = true }
-    gear = { integer = [1, 6] }
-    oil = { choice = ["A", "C"] }
-    thickness = { real = [1, 20], unit = "mm", shape = 10 }
-    gravity = 9.81
+[variables]
+speed = { real = [1, 9], unit = "m/s" }
+rate = { real = [1e-5, 1e-1], log = true }
+gear = { integer = [1, 6] }
+oil = { choice = ["A", "C"] }
+thickness = { real = [1, 20], unit = "mm", shape = 10 }
+gravity = 9.81
 
-    [run]
-    objective = "model:loss"
-    max-evaluations = 20_000
+[run]
+objective = "model:loss"
+max-evaluations = 20_000
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def variable(name: str, said: Any) -> Variable:
     if not isinstance(said, dict):
         if isinstance(said, list):
             raise ValueError(
-                f"variable {name!r} is a list: write {{ real = [low, high] }}, {{ integer = [low, high] }} or "
-                "{ choice = [...] }"
+                f"variable {name!r} is a list: write {{ real = [low, high] }}, {{ integer = [low, high] }} "
+                "or { choice = [...] }"
             )
         return Fixed(said)
     kinds = [kind for kind in KINDS if kind in said]
@@ -83,7 +83,9 @@ def variable(name: str, said: Any) -> Variable:
         if key not in (*KINDS, *known):
             raise ValueError(f"variable {name!r} has an unknown key {key!r}{nearest(key, [*KINDS, *known])}")
     if len(kinds) != 1:
-        raise ValueError(f"variable {name!r} must have one of {', '.join(KINDS)}, got {', '.join(said) or 'none'}")
+        raise ValueError(
+            f"variable {name!r} must have one of {', '.join(KINDS)}, got {', '.join(said) or 'none'}"
+        )
     kind, details = kinds[0], {key: said[key] for key in said if key not in KINDS}
     try:
         return _made(kind, said[kind], details)

@@ -138,7 +138,9 @@ class Real(Searched):
     def __post_init__(self) -> None:
         low, high = _number("low", self.low), _number("high", self.high)
         if not low < high:
-            raise ValueError(f"low must be less than high, got {low:g} and {high:g}; Fixed({low:g}) is one value")
+            raise ValueError(
+                f"low must be less than high, got {low:g} and {high:g}; Fixed({low:g}) is one value"
+            )
         if self.log and not low > 0:
             raise ValueError(f"log=True needs a positive low, got {low:g}: 0 has no logarithm")
         if high - low == math.inf:
@@ -281,13 +283,17 @@ class Choice(Searched):
             raise TypeError(f"a choice must have a list of values, got {self.values!r:.60}")
         values = list(self.values)
         if len(values) < 2:
-            raise ValueError(f"a choice must have two or more values, got {values!r:.60}: Fixed(value) is one")
+            raise ValueError(
+                f"a choice must have two or more values, got {values!r:.60}: Fixed(value) is one"
+            )
         for i, value in enumerate(values):
             if any(_same(value, other) for other in values[:i]):
                 raise ValueError(f"the values of a choice must differ, {value!r:.60} is there twice")
         table = np.empty(len(values), dtype=object)
         table[:] = values
-        if all(isinstance(value, str) for value in values) or all(type(value) in (int, float) for value in values):
+        if all(isinstance(value, str) for value in values) or all(
+            type(value) in (int, float) for value in values
+        ):
             table = np.array(values)
         for name, value in (("values", values), ("shape", _shape(self.shape)), ("_table", table)):
             object.__setattr__(self, name, value)

@@ -412,7 +412,7 @@ class Strategy(_Recorded, Hooks):
         self._asked, self._placed = None, 0
 
     def recipe(self) -> tuple[type[Strategy], dict[str, Any]]:
-        """Return what makes a strategy like this one: a class, and arguments besides ``x0`` and ``sigma0``."""
+        """Return a class and arguments besides ``x0`` and ``sigma0`` that make a strategy like this one."""
         given: dict[str, Any] = {
             "popsize": self.popsize, "dtype": self.dtype.name, "tolx": self.tolx, "tolfun": self.tolfun,
             **self.options,
@@ -435,7 +435,7 @@ class Strategy(_Recorded, Hooks):
         return {"": self, "ties": self.ties, **integers, **self._parts()}
 
     def _update_with_integers(self, integers: Integers, order: Indices, values: Array) -> None:
-        """Learn, and see to it that integers can still change: a shift of the mean, a bound on their steps."""
+        """Learn; then see to it that integers can still change, by their mean and their steps."""
         columns = integers.columns
         old = self.mean[columns].astype(np.float64)
         self._update(order, values)

@@ -1,7 +1,7 @@
 """Choices beside any strategy: it searches the numbers, a categorical distribution the choices.
 
-Coordinates of a candidate that are choices hold the number of a value. The strategy inside sees the others alone:
-its constants, paths and matrices have the size of what they are about. Both learn from the same ranks.
+Coordinates of a candidate that are choices hold the number of a value. The strategy inside sees the others
+alone: its constants, paths and matrices have the size of what they are about. Both learn from the same ranks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Mixed(Strategy):
         self.offsets = np.array([categories[int(j)].start for j in self.columns], dtype=np.intp)
         self.sizes = np.array([len(categories[int(j)]) for j in self.columns], dtype=np.intp)
         self._given = (method, categories, sigma0, options)
-        shared = {name: options[name] for name in ("rng", "dtype", "tolx", "tolfun", "threads") if name in options}
+        shared = {
+            name: options[name] for name in ("rng", "dtype", "tolx", "tolfun", "threads") if name in options
+        }
         super().__init__(start, 1.0, popsize=popsize, **shared)
 
     def _initialise(self) -> None:
@@ -202,7 +204,7 @@ class Mixed(Strategy):
             )
 
     def recipe(self) -> tuple[type[Strategy], dict[str, Any]]:
-        """Return what makes a strategy like this one: a class, and arguments besides ``x0`` and ``sigma0``."""
+        """Return a class and arguments besides ``x0`` and ``sigma0`` that make a strategy like this one."""
         method, categories, _, given = self._given
         kept = {name: value for name, value in given.items() if name != "rng"}
         return Mixed, {**kept, "method": method, "categories": categories, "popsize": self.popsize}

@@ -94,9 +94,9 @@ def strategy(
 ) -> Strategy:
     """Return a new strategy by name, class or ``"module:Class"``.
 
-    A :class:`lmma.Space` in place of ``x0`` is searched from its middle, or from ``start=``, a dict of values;
-    ``sigma0`` then is a share of each variable's width. Candidates are vectors, ``space.decode(X)`` has their
-    values.
+    A :class:`lmma.Space` in place of ``x0`` is searched from its middle, or from ``start=``, a dict of
+    values; ``sigma0`` then is a share of each variable's width. Candidates are vectors, ``space.decode(X)``
+    has their values.
 
     Examples
     --------
@@ -109,7 +109,9 @@ def strategy(
         options |= x0.strategy_arguments(options.pop("start", None), sigma0)
         x0, sigma0 = options.pop("x0"), options.pop("sigma0")
     elif sigma0 is None:
-        raise TypeError("sigma0 must be a step size, such as a third of the distance to the optimum; got none")
+        raise TypeError(
+            "sigma0 must be a step size, such as a third of the distance to the optimum; got none"
+        )
     return make_strategy(cls, x0, sigma0, **options)
 
 

@@ -103,7 +103,8 @@ class ScaledDirection(Transform):
     def variances_at(self, columns: Indices, like: Array) -> Array:
         """Return D^2 (1 + v^2) there."""
         v, scales = self.direction[columns].astype(np.float64), self.scales[columns].astype(np.float64)
-        return np.square(scales) * (1 + np.square(v))
+        variances: Array = np.square(scales) * (1 + np.square(v))
+        return variances
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move D and v along the modified natural gradient of the selected steps and of the path."""

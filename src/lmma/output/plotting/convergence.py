@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lmma.output.plotting.style import COLOURS, quieten, thousands
 
@@ -48,10 +48,11 @@ def convergence(
     shown = variables[:MOST]
     size = (11.0, max(5.0, 1.0 + 0.17 * len(shown))) if shown else (7.2, 5.0)
     figure = Figure(figsize=size, layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1.25, 1)) if shown else (figure, None)
-    above, below = left.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
-    if right is not None:
+    left: Any = figure
+    if shown:
+        left, right = cast(Any, figure.subfigures(1, 2, width_ratios=(1.25, 1)))
         _show(right.subplots(), shown, len(variables) - len(shown))
+    above, below = left.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
     lowest = min((_draw(above, below, COLOURS[i % len(COLOURS)], *run) for i, run in enumerate(runs.items())),
                  default=math.inf)  # fmt: skip
     if 0 < lowest < math.inf:

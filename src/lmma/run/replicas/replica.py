@@ -10,7 +10,7 @@ import hashlib
 import pickle
 import threading
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt

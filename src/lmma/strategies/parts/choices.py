@@ -1,4 +1,4 @@
-"""Choices: a categorical distribution beside a strategy, learned by a natural gradient whose step adapts itself.
+"""Choices: a categorical distribution beside a strategy, learned by a natural gradient of adaptive length.
 
 =======  =============  =======  ====================================================================
 symbol   code           shape    meaning
@@ -103,7 +103,8 @@ class Choices:
             self.path *= 1 - b
             self.path += math.sqrt(b * (2 - b)) / length * s
             self.weight = (1 - b) ** 2 * self.weight + b * (2 - b)
-            self.delta /= math.exp(b * (self.weight - float(self.path @ self.path) / SIGNAL))
+            slower = math.exp(b * (self.weight - float(self.path @ self.path) / SIGNAL))
+            self.delta = min(self.delta / slower, self._degrees)  # b is a rate, at most 1
         self._keep_margin()
 
     def _whitened(self, gradient: Values) -> Values:

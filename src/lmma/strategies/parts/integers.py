@@ -7,10 +7,10 @@ integer. So, after every update and for each integer coordinate j,
 * *centring*: where better candidates left the integer of the mean, they count as that integer, and the others
   are moved just far enough to make up for the bias (Marty, Hansen, Auger, Semet, Heron, PPSN 2024). Here it
   acts on the mean alone, m_j += sum_i w_i delta_ij;
-* *bounds on the mutation probability*, that of another integer than the mean's: at least alpha; and, if none of
-  the better candidates was another integer, at most what it was before. The first keeps integers searching, the
-  second keeps many of them from drowning what continuous coordinates say (Hamano, Saito, Nomura, Shirakawa,
-  GECCO 2022; Hamano and others, GECCO 2025).
+* *bounds on the mutation probability*, that of another integer than the mean's: at least alpha; and, if none
+  of the better candidates was another integer, at most what it was before. The first keeps integers
+  searching, the second keeps many of them from drowning what continuous coordinates say (Hamano, Saito,
+  Nomura, Shirakawa, GECCO 2022; Hamano and others, GECCO 2025).
 
 =======  ==============  ==========  =================================================================
 symbol   code            shape       meaning
@@ -139,7 +139,7 @@ class Integers:
         first, last = here <= self.lower, here >= self.upper
         cap = np.where(succeeded, half, np.maximum(self.reach, alpha))
 
-        # Outermost integers can be left on one side alone: the mean goes where that happens as often as it may
+        # Outermost integers are left on one side alone: the mean goes where that happens as often as it may
         one_sided = np.clip(np.where(first, up, low), alpha, cap)
         one_sided = np.clip(one_sided, LEAST, half)
         wide = np.maximum(deviation, 0.5 / -ndtri(alpha))
