@@ -9,8 +9,8 @@ The functions are those of Hamano, Saito, Nomura and Shirakawa (GECCO 2022): hal
 integers in [-10, 10] (Int) or binary (OneMax, LeadingOnes); the target is 1e-10. All start at reals and
 integers drawn from [1, 3], binary variables in the middle, with step size 1; everybody has their own defaults
 otherwise and no restarts. A run ends at the target, when the solver says so, or after 2,500 n evaluations.
-Peers: pycma's ``integer_variables`` (cma), CMA-ES with margin and CatCMA with margin (cmaes), binary variables
-as categorical there as its documentation advises.
+Peers: pycma's ``integer_variables`` (cma), CMA-ES with margin and CatCMA with margin (cmaes), binary
+variables as categorical there as its documentation advises.
 """
 
 from __future__ import annotations

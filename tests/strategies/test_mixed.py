@@ -12,7 +12,7 @@ METHODS = lmma.methods()
 
 
 def mixed(method="d-lm-ma-es", **options):
-    """Four reals, two binary variables, one of five values, an integer; the optimum is (0, 0, 0, 0, 1, 1, 3, 2)."""
+    """Four reals, two binary variables, one of five values, an integer; the best is (0, 0, 0, 0, 1, 1, 3, 2)."""
     given = {"integrality": [0, 0, 0, 0, 1, 1, 0, 1], "categories": {6: 5}, "rng": 1} | options
     bounds = [(-5, 5)] * 4 + [(0, 1)] * 2 + [(None, None)] + [(-9, 9)]
     return lmma.strategy(method, [2.0, 2.0, 2.0, 2.0, 0.5, 0.5, -1.0, 0.0], 1.0, bounds=bounds, **given)
@@ -155,7 +155,10 @@ def test_two_values_of_an_integer_are_a_choice_and_keep_their_numbers():
 
 
 def test_a_strategy_like_it_is_made_from_its_recipe():
-    for es in (mixed(), lmma.strategy("lm-ma-es", np.zeros(4), 1.0, bounds=(-3, 3), integrality=[0, 1, 1, 0])):
+    for es in (
+        mixed(),
+        lmma.strategy("lm-ma-es", np.zeros(4), 1.0, bounds=(-3, 3), integrality=[0, 1, 1, 0]),
+    ):
         cls, options = es.recipe()
         twin = cls(np.zeros(es.n), 1.0, rng=3, **options)
         twin.set_state(es.get_state())

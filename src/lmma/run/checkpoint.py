@@ -212,7 +212,7 @@ def identity(run: Run) -> dict[str, Any]:
     box = start.box
     space, integrality = run.options.space, run.options.integrality
     return {
-        "variables": None if space is None else space.described(),
+        "variables": None if space is None else [list(pair) for pair in space.described().items()],
         "fun": name_of(run.fun),
         "method": strategy.name,
         "n": strategy.n,
@@ -276,9 +276,10 @@ def differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
 
 def _changed_variables(there: Any, here: Any) -> list[str]:
     """Return in words how the variables of two spaces differ."""
-    if not isinstance(there, dict) or not isinstance(here, dict):
-        has = "variables without names" if here is None else "a space"
-        return [f"it has {'a space' if here is None else 'variables without names'} there and {has} here"]
+    if there is None or here is None:
+        old, new = ("no space" if variables is None else "a space" for variables in (there, here))
+        return [f"it has {old} there and {new} here"]
+    there, here = dict(there), dict(here)
     words = []
     for name in {**there, **here}:
         old, new = there.get(name), here.get(name)

@@ -70,7 +70,7 @@ class Space(Mapping[str, Variable]):
         return len(self._variables)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Space) and self.described() == other.described()
+        return isinstance(other, Space) and list(self.described().items()) == list(other.described().items())
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
 

@@ -40,6 +40,7 @@ from lmma.strategies.parts.integers import Integers, checked_integrality
 from lmma.strategies.parts.integers import integers as make_integers
 from lmma.strategies.parts.memory import SMALL, refuse_what_does_not_fit
 from lmma.strategies.parts.recombination import Array, Indices, default_popsize
+from lmma.strategies.parts.settling import Settling
 from lmma.strategies.parts.state import State, collect, labels, restore
 from lmma.strategies.parts.ties import Ties
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
 DEFAULT_TOLERANCE = 1e-11
-CONVERGED = frozenset(("tolx", "tolfun"))  # what stop() says of a search that is done
+CONVERGED = frozenset(("tolx", "tolfun", "settled"))  # what stop() says of a search that is done
 DIVERGED = 1e20  # steps grown by this factor have no optimum to find
 FLAT = 150  # generations without a difference between values: ranks have carried no information
 SMALL_VALUES = 1e-8  # a function that begins below has a tolfun by its own scale
@@ -185,6 +186,9 @@ class Strategy(_Recorded, Hooks):
         self.ties = Ties()
         # Where discrete coordinates are made to change now and then, the better candidates tell convergence
         self.judged = 1.0 if self.integers is None else 0.6
+        self.settling: Settling | None = None
+        if self.integers is not None:
+            self.settling = Settling(2 * len(self.integers.columns), self.popsize)
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
@@ -259,6 +263,8 @@ class Strategy(_Recorded, Hooks):
             if raw[best] < self.best_fun:
                 self.best_fun = float(raw[best])
                 np.copyto(self.best_x, self._candidate(best))
+            if self.settling is not None:
+                self.settling.look(self.best_fun, self.least_difference)
             self._recent.append(float(ranked[0]))
             judged = ranked if self.judged == 1.0 else ranked[: math.ceil(self.judged * len(ranked))]
             self.spread_fun = float(judged[-1]) - self._recent[-1]
@@ -284,6 +290,10 @@ class Strategy(_Recorded, Hooks):
         if not (math.isfinite(self.sigma) and self.sigma > 0.0):
             return {"numerical": self.sigma}
         reasons = {}
+        if self.settling is not None and not self.settling.settled:
+            return self._endless()
+        if self.settling is not None and self.spread == math.inf and self.first_scale > 0.0:
+            reasons["settled"] = float(self.settling.unimproved)
         if self.spread < self.tolx and self.first_scale > 0.0:
             reasons["tolx"] = self.spread
         least = self.least_difference
@@ -292,6 +302,11 @@ class Strategy(_Recorded, Hooks):
             spread = max(max(self._recent) - min(self._recent), self.spread_fun)
             if spread < least:
                 reasons["tolfun"] = spread
+        return reasons | self._endless()
+
+    def _endless(self) -> dict[str, float]:
+        """Return why a search that has not converged never will."""
+        reasons: dict[str, float] = {}
         if self.flat_for >= FLAT:
             reasons["flat"] = self.flat_for
         known = self.spread < math.inf  # not before the first generation with values
@@ -431,8 +446,9 @@ class Strategy(_Recorded, Hooks):
     # Helpers
 
     def _all_parts(self) -> dict[str, object]:
-        integers = {} if self.integers is None else {"integers": self.integers}
-        return {"": self, "ties": self.ties, **integers, **self._parts()}
+        discrete = {"integers": self.integers, "settling": self.settling}
+        used = {name: part for name, part in discrete.items() if part is not None}
+        return {"": self, "ties": self.ties, **used, **self._parts()}
 
     def _update_with_integers(self, integers: Integers, order: Indices, values: Array) -> None:
         """Learn; then see to it that integers can still change, by their mean and their steps."""

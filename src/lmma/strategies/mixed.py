@@ -20,6 +20,7 @@ from lmma.strategies.parts.checks import checked_x0
 from lmma.strategies.parts.choices import Choices
 from lmma.strategies.parts.integers import checked_integrality
 from lmma.strategies.parts.recombination import Array, Indices, default_popsize
+from lmma.strategies.parts.settling import Settling
 from lmma.strategies.parts.state import State, labels
 
 STREAM = 2**32  # of random numbers, apart from those that a strategy of one's own may take
@@ -90,6 +91,8 @@ class Mixed(Strategy):
             self.can_inject = self.can_resample = True  # type: ignore[misc]
         self.name = method.name  # type: ignore[misc]
         self.judged = 0.6
+        numbers = 0 if self.inner is None or self.inner.integers is None else len(self.inner.integers.columns)
+        self.settling = Settling(2 * numbers + int(np.sum(self.sizes - 1)), self.popsize)
         self._follow()
         self.best_x = self._inside(self.mean)
 

@@ -109,7 +109,9 @@ def test_reals_converge_beside_integers(method):
     # As many evaluations for all of 20 as twice what these methods need for 20 reals: a search whose integers
     # drown its reals, or are stuck beside the optimum, never gets there.
     n = 20
-    es = lmma.strategy(method, np.random.default_rng(1).uniform(1, 3, n), 1.0, integrality=half_integers(n), rng=1)
+    es = lmma.strategy(
+        method, np.random.default_rng(1).uniform(1, 3, n), 1.0, integrality=half_integers(n), rng=1
+    )
     while es.best_fun > 1e-10 and es.evaluations < 16_000:
         es.tell(np.square(es.ask()).sum(axis=1))
     assert es.best_fun <= 1e-10
@@ -204,10 +206,13 @@ def test_a_strategy_of_ones_own_has_integers_too():
 
 
 WRONG = {
-    "length": (dict(integrality=[1, 0]), "integrality must be True, or 3 entries"),
-    "kind": (dict(integrality=[1, 0, 2]), "integrality must be 1 for an integer and 0"),
-    "words": (dict(integrality="yes"), "integrality must be True, or 3 entries"),
-    "no room": (dict(integrality=True, bounds=[(0.2, 0.8)] + [(-5, 5)] * 2), "coordinate 0, .* hold no integer"),
+    "length": ({"integrality": [1, 0]}, "integrality must be True, or 3 entries"),
+    "kind": ({"integrality": [1, 0, 2]}, "integrality must be 1 for an integer and 0"),
+    "words": ({"integrality": "yes"}, "integrality must be True, or 3 entries"),
+    "no room": (
+        {"integrality": True, "bounds": [(0.2, 0.8)] + [(-5, 5)] * 2},
+        "coordinate 0, .* hold no integer",
+    ),
 }
 
 
