@@ -47,7 +47,7 @@ FREE = np.setdiff1d(np.arange(4 * (PANELS + 1)), [0, 1, 2 * PANELS + 1])
 
 
 def design(height: float, steel: str, sections: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the cost in EUR and the constraints: the use of 49 members and the bend, at most 0 if they hold."""
+    """Return the cost in EUR and the constraints, at most 0 if they hold: use of 49 members, bend."""
     x = np.tile(np.arange(PANELS + 1) * PANEL, 2)
     joints = np.column_stack((x, np.repeat([0.0, height], PANELS + 1)))
     along = joints[MEMBERS[:, 1]] - joints[MEMBERS[:, 0]]

@@ -12,7 +12,7 @@ METHODS = lmma.methods()
 
 
 def mixed(method="d-lm-ma-es", **options):
-    """Four reals, two binary variables, one of five values, an integer; the best is (0, 0, 0, 0, 1, 1, 3, 2)."""
+    """Four reals, two binary variables, one of five values, an integer; best at (0, 0, 0, 0, 1, 1, 3, 2)."""
     given = {"integrality": [0, 0, 0, 0, 1, 1, 0, 1], "categories": {6: 5}, "rng": 1} | options
     bounds = [(-5, 5)] * 4 + [(0, 1)] * 2 + [(None, None)] + [(-9, 9)]
     return lmma.strategy(method, [2.0, 2.0, 2.0, 2.0, 0.5, 0.5, -1.0, 0.0], 1.0, bounds=bounds, **given)

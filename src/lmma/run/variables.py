@@ -58,11 +58,15 @@ def points_of(options: RunOptions) -> Any:
 
 
 def best_values(run: Run) -> dict[str, Any]:
-    """Return the best values so far for a log, as JSON has them; empty without a space or for too many."""
+    """Return the best so far for a log: values, and where each lies between its limits, 0 to 1, by name.
+
+    Nothing without a space, or for too many variables.
+    """
     space, best = run.options.space, run.counters.best_x
     if space is None or best is None or space.n > SHOWN:
         return {}
-    return {"x": as_json(space.decode(best))}
+    positions = dict(zip(space.labels, space.positions(best).round(6).tolist(), strict=True))
+    return {"x": as_json(space.decode(best)), "positions": positions}
 
 
 def as_json(values: Mapping[str, Any]) -> dict[str, Any]:
