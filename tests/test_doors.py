@@ -17,10 +17,20 @@ STRATEGIES = {
     "MAES", "SepCMAES", "Strategy", "VDCMAES",
 }  # fmt: skip
 OTHERS = {
-    "BIPOP", "Checkpoint", "CheckpointError", "ClusterError", "EvaluationError", "IPOP", "Replicated",
-    "__version__",
+    "BIPOP", "Checkpoint", "CheckpointError", "Choice", "ClusterError", "EvaluationError", "Fixed", "IPOP",
+    "Integer", "Real", "Replicated", "Space", "__version__",
 }  # fmt: skip
-MODULES = {"attack", "bounds", "checkpoint", "cluster", "plotting", "problems", "restarts", "testing"}
+MODULES = {
+    "attack",
+    "bounds",
+    "checkpoint",
+    "cluster",
+    "plotting",
+    "problems",
+    "restarts",
+    "space",
+    "testing",
+}
 PUBLIC = FUNCTIONS | STRATEGIES | OTHERS | MODULES
 
 # Where users have found things since the first release, and will
@@ -34,6 +44,7 @@ PATHS = {
     "lmma.problems": ["Problem", "get", "names", "rotated", "shifted", "suites"],
     "lmma.restarts": ["BIPOP", "IPOP", "Plan", "Schedule"],
     "lmma.scipy_method": ["scipy_method"],
+    "lmma.space": ["Choice", "Fixed", "Integer", "Real", "Space", "Variable"],
     "lmma.testing": ["check_strategy"],
 }
 

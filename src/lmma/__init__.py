@@ -23,11 +23,12 @@ from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
 
 if TYPE_CHECKING:
-    from lmma import attack, bounds, checkpoint, cluster, plotting, problems, restarts, testing
+    from lmma import attack, bounds, checkpoint, cluster, plotting, problems, restarts, space, testing
     from lmma.checkpoint import Checkpoint, CheckpointError
     from lmma.cluster import ClusterError, Replicated
     from lmma.evaluation import EvaluationError
     from lmma.restarts import BIPOP, IPOP
+    from lmma.space import Choice, Fixed, Integer, Real, Space
     from lmma.strategies import (
         ACMAES,
         CMAES,
@@ -62,13 +63,18 @@ __all__ = [
     "VDCMAES",
     "Checkpoint",
     "CheckpointError",
+    "Choice",
     "ClusterError",
     "EvaluationError",
+    "Fixed",
+    "Integer",
     "LMMAESArchive",
     "Pulse",
     "PulseFull",
+    "Real",
     "Replicated",
     "SepCMAES",
+    "Space",
     "Strategy",
     "__version__",
     "attack",
@@ -82,6 +88,7 @@ __all__ = [
     "register",
     "restarts",
     "scipy_method",
+    "space",
     "strategy",
     "testing",
 ]
@@ -89,11 +96,12 @@ __all__ = [
 # Where a public name is at home, if not in lmma.strategies; None for a module
 _HOMES: dict[str, str | None] = {
     **dict.fromkeys(
-        ("attack", "bounds", "checkpoint", "cluster", "plotting", "problems", "restarts", "testing")
+        ("attack", "bounds", "checkpoint", "cluster", "plotting", "problems", "restarts", "space", "testing")
     ),
     **dict.fromkeys(("Checkpoint", "CheckpointError"), "lmma.checkpoint"),
     **dict.fromkeys(("ClusterError", "Replicated"), "lmma.cluster"),
     **dict.fromkeys(("BIPOP", "IPOP"), "lmma.restarts"),
+    **dict.fromkeys(("Choice", "Fixed", "Integer", "Real", "Space"), "lmma.space"),
     "ES": "lmma.strategies.es",
     "EvaluationError": "lmma.evaluation",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lmma.evaluation.base import OnError
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.restarts import Schedule
+    from lmma.space import Space
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds
     from lmma.strategies.parts.checks import Precision, Seed
@@ -32,13 +33,15 @@ __all__ = ["choose_method", "default_sigma0", "minimize"]
 
 def minimize(
     fun: Callable[..., Any],
-    x0: npt.ArrayLike | OptimizeResult,
-    sigma0: float | npt.ArrayLike | None = None,
+    x0: npt.ArrayLike | OptimizeResult | Space | Mapping[str, Any] | None,
+    sigma0: float | npt.ArrayLike | Mapping[str, float] | None = None,
     *,
     args: tuple[Any, ...] = (),
     method: Method | str | type[Strategy] = "auto",
     bounds: Bounds | None = None,
     boundary: Boundary = "smooth",
+    integrality: npt.ArrayLike | None = None,
+    space: Space | None = None,
     popsize: int | None = None,
     rng: Seed = None,
     seed: int | None = None,
@@ -71,13 +74,18 @@ def minimize(
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X.
-    x0 : array_like, (n,), or OptimizeResult
-        Where the search starts. An earlier result also hands over its step size and learned transform.
+        ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X. With a
+        space ``fun(speed=..., gear=...)`` or ``fun({"speed": ..., "gear": ...}, *args)``, as its signature
+        asks; if vectorized, each value is an array with one entry a candidate.
+    x0 : array_like, (n,), OptimizeResult, Space, dict or None
+        Where the search starts. An earlier result also hands over its step size and learned transform. A
+        :class:`lmma.Space` starts in its middle; with ``space=`` also a dict of values (what it leaves out
+        starts in the middle), or None.
     sigma0 : float or array_like, (n,), optional
         Initial step size, about a third of the distance to the optimum you expect; one number or one
         for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``; for
-        a coordinate with two bounds, 0.3 times its width.
+        a coordinate with two bounds, 0.3 times its width. With a space it is a share of each variable's
+        width, 0.3 by default: one number, or a dict of name: share.
     args : tuple
         Further arguments of ``fun``.
     method : str or Strategy class
@@ -88,6 +96,11 @@ def minimize(
         variables, two pairs are one for each; two NumPy vectors could mean either and are refused.
     boundary : {"reflect", "smooth", "project"}
         How the box is kept, see :mod:`lmma.strategies.parts.bounds`.
+    integrality : bool or array_like, (n,), optional
+        1 for variables that are integers, 0 for others, as in SciPy's ``differential_evolution``. ``fun`` is
+        given whole numbers there.
+    space : Space, optional
+        Named variables of all kinds, in place of bounds and integrality; see :class:`lmma.Space`.
     popsize : int, optional
         Candidates per generation; ``4 + floor(3 ln n)`` by default.
     rng, seed : None, int, SeedSequence, Generator or key
@@ -151,7 +164,8 @@ def minimize(
         also ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned
         metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
         ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between
-        restarts), ``learned`` (for a warm start) and ``warnings``.
+        restarts), ``learned`` (for a warm start) and ``warnings``. With a space ``x`` is a dict of values and
+        ``vector`` the array that stands for it.
 
     Raises
     ------
@@ -190,11 +204,11 @@ def minimize(
     from lmma.run.run import Run  # imported here: where strategies alone are used, it costs nothing
 
     given = RunOptions(
-        args=args, method=method, bounds=bounds, boundary=boundary, popsize=popsize,
-        rng=rng if seed is None else seed, maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime,
-        ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, inject=inject,
-        vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum, on_error=on_error,
-        callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint, history=history, log=log,
-        progress=progress, dtype=dtype, threads=threads, constants=options,
+        args=args, method=method, bounds=bounds, boundary=boundary, integrality=integrality, space=space,
+        popsize=popsize, rng=rng if seed is None else seed, maxfevals=maxfevals, maxiter=maxiter,
+        maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts,
+        inject=inject, vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum,
+        on_error=on_error, callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint,
+        history=history, log=log, progress=progress, dtype=dtype, threads=threads, constants=options,
     )  # fmt: skip
     return Run(fun, x0, sigma0, given).execute()

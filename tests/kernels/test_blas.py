@@ -35,7 +35,7 @@ class Spy:
 
 
 @needs_openblas
-@pytest.mark.parametrize("method", ["ma-es", "cma-es", "acma-es", "dd-ma-es", "lm-ma-es"])
+@pytest.mark.parametrize("method", ["ma-es", "cma-es", "acma-es", "pulse-full", "lm-ma-es"])
 def test_a_generation_uses_one_thread_and_gives_back_what_there_was(method, two_threads, monkeypatch):
     es = lmma.strategy(method, np.ones(600), 1.0, rng=1)
     spy = Spy(es, monkeypatch)

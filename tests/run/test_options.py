@@ -87,6 +87,7 @@ def test_a_value_on_the_command_line_is_the_value_in_python(parser, tmp_path):
     box.write_text("0 1\n2 3\n4 inf\n")
     points.write_text("1,2,3\n4,5,6\n")
     words = ["sphere", "--bounds", str(box), "--inject", str(points), "--no-stagnation", "--vectorized"]
+    words += ["--integers", "0,2"]
     for name, spelling, _ in spellings():
         if name in EXAMPLES:
             words.append(f"{spelling.flag}={EXAMPLES[name][0]}")
@@ -96,7 +97,9 @@ def test_a_value_on_the_command_line_is_the_value_in_python(parser, tmp_path):
     assert given["vectorized"] is True
     assert [list(given["bounds"].lb), list(given["bounds"].ub)] == [[0, 2, 4], [1, 3, float("inf")]]
     assert given["inject"].tolist() == [[1, 2, 3], [4, 5, 6]]
-    assert set(given) == {name for name, spelling, _ in spellings() if spelling.flag}
+    assert given["integrality"].tolist() == [True, False, True]
+    # a space has bounds and integers of its own: tests/cli/test_space_command.py
+    assert set(given) | {"space"} == {name for name, spelling, _ in spellings() if spelling.flag}
     RunOptions(**given)
 
 
@@ -106,7 +109,7 @@ def test_what_is_not_given_is_left_to_the_defaults_of_the_library(parser):
 
 def test_every_kind_of_value_has_a_reader():
     kinds = {spelling.kind for _, spelling, _ in spellings() if spelling.flag and not spelling.choices}
-    assert kinds <= {*READERS, "word", "switch", "bounds", "file", "rows"}
+    assert kinds <= {*READERS, "word", "switch", "bounds", "file", "rows", "integers", "space"}
 
 
 MISSPELT = {

@@ -138,6 +138,43 @@ def bounds(text: str, n: int) -> SimpleNamespace:
     return SimpleNamespace(lb=np.full(n, low), ub=np.full(n, high))
 
 
+def integers(text: str, n: int) -> npt.NDArray[np.bool_]:
+    """Return which of ``n`` variables are integers: all, or numbers and ranges between commas, from 0 on."""
+    if text == "all":
+        return np.ones(n, dtype=np.bool_)
+    chosen = np.zeros(n, dtype=np.bool_)
+    for word in names(text):
+        first, _, last = word.partition("-")
+        try:
+            low, high = whole(first), whole(last or first)
+        except ArgumentTypeError as error:
+            raise UsageError(f"--integers: {error}") from None
+        if not low <= high < n:
+            raise UsageError(f"--integers: {word} is no range of the {n} variables, which count from 0")
+        chosen[low : high + 1] = True
+    if not chosen.any():
+        raise UsageError(f"--integers must be all, or numbers such as 3,7-12; got {text!r}")
+    return chosen
+
+
+def values(text: str, option: str) -> dict[str, Any]:
+    """Return values by name: NAME=VALUE between commas, or a .json file with an object."""
+    if Path(text).suffix.lower() == ".json":
+        from lmma.store.untrusted import read_json
+
+        try:
+            found = read_json(Path(text).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{option}: {text} cannot be read as JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise UsageError(f"{option}: {text} must hold an object of name: value")
+        return found
+    try:
+        return dict(constant(word) for word in names(text))
+    except ArgumentTypeError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
 def rows(text: str, n: int, option: str) -> Vector:
     """Return the points a file holds, one a row; a single vector is one point."""
     path = Path(text)
@@ -196,14 +233,25 @@ def write_vector(path: Path, x: npt.NDArray[np.floating]) -> None:
 
     The file is whole or as it was before.
     """
+    if path.suffix.lower() != ".npy":
+        write_text(path, "".join(f"{float(value)!r}\n" for value in x))
+        return
     path = path.resolve()
     aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        if path.suffix.lower() == ".npy":
-            with open(aside, "wb") as file:
-                np.save(file, x)
-        else:
-            aside.write_text("".join(f"{float(value)!r}\n" for value in x), encoding="ascii")
+        with open(aside, "wb") as file:
+            np.save(file, x)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, which is whole or as it was before."""
+    path = path.resolve()
+    aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        aside.write_text(text, encoding="utf-8")
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)

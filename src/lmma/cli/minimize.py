@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lmma.cli import arguments, status
+from lmma.cli.space import with_space_file
 from lmma.cli.status import UsageError
 from lmma.cli.target import Target, find_target, import_methods_here, travel_by_value
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from lmma.cli.summary import Summary
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.run import Run
+    from lmma.space import Space
 
 DEFAULT_DIM = 100  # of a built-in problem
 DEFAULT_TARGET = 1e-10  # of a built-in problem, as in the paper
@@ -92,7 +95,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Minimise, print what came out, and return the exit status."""
-    target = find_target(args.target, args.command, getattr(args, "vectorized", False))
+    if hasattr(args, "space"):
+        args = with_space_file(args)
+    space = getattr(args, "space", None)
+    target = find_target(args.target, args.command, getattr(args, "vectorized", False), space)
     plot, save_x = _output_files(args)
     with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
         summary = _search(args, target)
@@ -148,11 +154,12 @@ def _prepared(args: argparse.Namespace, target: Target) -> tuple[Run, int]:
     seed = _seed(args, saved)
     if saved is not None:
         saved.extra = {"words": args.words, "directory": os.getcwd(), "seed": seed}
-    x0 = _start(args, target, seed)
+    space = getattr(args, "space", None)
+    x0 = _start(args, target, seed) if space is None else _start_in(space, args)
     given = given_options(args, len(x0))
     if "bounds" in given and args.x0 is None:
         x0 = x0.clip(given["bounds"].lb, given["bounds"].ub)
-    if target.problem is not None:
+    if target.problem is not None and space is None:
         given.setdefault("ftarget", DEFAULT_TARGET)
     given |= {
         "rng": seed, "checkpoint": saved, "history": True, "progress": not args.quiet,
@@ -201,10 +208,13 @@ def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
 
 def _sigma0(args: argparse.Namespace, target: Target) -> Any:
     """Return the step size: as told, that of the problem, or None for what fits the start or the box."""
+    if args.sigma0 is not None and hasattr(args, "space") and "=" in args.sigma0:
+        return arguments.values(args.sigma0, "--sigma0")
     if args.sigma0 is not None:
         sigma0 = arguments.vector(args.sigma0, None, "--sigma0")
         return float(sigma0[0]) if sigma0.size == 1 else sigma0
-    return target.problem.sigma0 if target.problem is not None and not hasattr(args, "bounds") else None
+    bounded = hasattr(args, "bounds") or hasattr(args, "space")
+    return target.problem.sigma0 if target.problem is not None and not bounded else None
 
 
 def _start(args: argparse.Namespace, target: Target, seed: int) -> Vector:
@@ -227,6 +237,20 @@ def _start(args: argparse.Namespace, target: Target, seed: int) -> Vector:
     return np.zeros(n)
 
 
+def _start_in(space: Space, args: argparse.Namespace) -> Vector:
+    """Return where to start in a space: as told, by name or as a vector; as its file says; in the middle."""
+    from pathlib import Path
+
+    if args.x0 is None:
+        return space.start(args.start)
+    try:
+        if "=" in args.x0 or Path(args.x0).suffix.lower() == ".json":
+            return space.start((args.start or {}) | arguments.values(args.x0, "--x0"))
+        return space.start(arguments.vector(args.x0, None, "--x0"))
+    except ValueError as error:
+        raise UsageError(f"--x0: {error}") from None
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -247,13 +271,17 @@ def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
             raise UsageError(f"--plot needs matplotlib: {how_to_install('plot')}")
     save_x = None
     if args.save_x is not None:
-        save_x = arguments.writable(args.save_x, "--save-x", arguments.VECTOR_FILES)
+        named = (".json",) if hasattr(args, "space") else ()
+        save_x = arguments.writable(args.save_x, "--save-x", (*arguments.VECTOR_FILES, *named))
     _refuse_one_file_for_two(args)
     return plot, save_x
 
 
 def _save_x(path: Path, summary: Summary) -> None:
-    arguments.write_vector(path, summary.result.x)
+    if path.suffix.lower() == ".json":
+        arguments.write_text(path, json.dumps(summary.x, indent=1) + "\n")
+    else:
+        arguments.write_vector(path, summary.vector)
 
 
 def _refuse_one_file_for_two(args: argparse.Namespace) -> None:
@@ -272,4 +300,4 @@ def _plot(path: Path, summary: Summary) -> None:
     from lmma.output.plotting.style import save
 
     columns, target = summary.result.history, summary.run.options.ftarget
-    save(convergence(columns, target=target, title=summary.title), path)
+    save(convergence(columns, target=target, title=summary.title, variables=summary.variables), path)

@@ -57,6 +57,8 @@ def given_options(args: argparse.Namespace, n: int) -> dict[str, Any]:
     given = {name: getattr(args, name) for name, _, _ in spellings() if hasattr(args, name)}
     if "bounds" in given:
         given["bounds"] = arguments.bounds(given["bounds"], n)
+    if "integrality" in given:
+        given["integrality"] = arguments.integers(given["integrality"], n)
     if "inject" in given:
         given["inject"] = arguments.rows(given["inject"], n, "--inject")
     if "constants" in given:

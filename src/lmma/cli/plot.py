@@ -59,7 +59,8 @@ def read_log(file: Path) -> dict[str, list[Any]]:
         records.append(record)
     if not records:
         raise UsageError(f"{file} holds no records yet")
-    return {name: [record.get(name) for record in records] for name in records[0]}
+    names = dict.fromkeys(name for record in (records[0], records[-1]) for name in record)
+    return {name: [record.get(name) for record in records] for name in names}
 
 
 def _hint(file: Path) -> str:
@@ -71,7 +72,11 @@ def _hint(file: Path) -> str:
 
 def _holds_numbers(record: dict[str, Any]) -> bool:
     """Return whether every quantity is a number that can be drawn, or None where there was none."""
-    return isinstance(record["evaluations"], int) and all(
+    named = record.get("positions", {})
+    if not (isinstance(record["evaluations"], int) and isinstance(named, dict)):
+        return False
+    numbers = [value for name, value in record.items() if name not in ("x", "positions")]
+    return all(
         value is None or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
-        for value in record.values()
+        for value in (*numbers, *named.values())
     )

@@ -39,6 +39,7 @@ ACTS = {
     "command": "runs the program {}",
     "method": "imports the method {}",
     "cluster": "connects to the cluster {}",
+    "space": "takes variables, options and what they name from {}",
     "log": "writes {}",
     "save_x": "writes {}",
     "plot": "writes {}",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lmma.run.run import Run
 
 SHOWN = 6  # coordinates of x in the summary
+NAMED = 20  # variables of a space there
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,35 @@ class Summary:
 
     @property
     def n(self) -> int:
-        """The number of variables."""
-        return len(self.result.x)
+        """The number of variables, each entry of an array counted."""
+        return len(self.vector)
+
+    @property
+    def vector(self) -> Any:
+        """The best point as an array."""
+        return self.result.get("vector", self.result.x)
+
+    @property
+    def x(self) -> Any:
+        """The best point as JSON has it: a list, or values by name."""
+        if self.run.options.space is None:
+            return [float(value) for value in self.result.x]
+        from lmma.run.variables import as_json
+
+        return as_json(self.result.x)
+
+    @property
+    def variables(self) -> list[tuple[str, float, str]]:
+        """What each variable is called, where it lies between its limits, and its value; of a space."""
+        space = self.run.options.space
+        if space is None:
+            return []
+        values = [
+            value for name, _, _ in space.searched() for value in np.ravel(self.result.x[name]).tolist()
+        ]
+        units = [v.unit_of_measure for _, v, _ in space.searched() for _ in range(v.size)]
+        texts = [f"{_told(value)} {unit}".strip() for value, unit in zip(values, units, strict=True)]
+        return list(zip(space.labels, space.positions(self.vector).tolist(), texts, strict=True))
 
     @property
     def title(self) -> str:
@@ -81,8 +109,10 @@ class Summary:
             ("step size", f"{result.sigma:.3g} (began at {self.sigma0:.3g})"),
             ("seed", str(self.seed)),
         ]
-        if found:
+        if found and self.run.options.space is None:
             rows.insert(1, ("x", _first_few(result.x)))
+        elif found:
+            rows[1:1] = self._named_rows()
         if result.failures:
             rows.append(("failed", f"{result.failures:,} evaluations"))
             rows += [("", f"{error.kind}: {error.message}") for error in result.errors[:1]]
@@ -102,6 +132,24 @@ class Summary:
         return "\n".join(
             [self.title, *(f"  {label:<11}  {text}".replace("\n", indent) for label, text in rows)]
         )
+
+    def _named_rows(self) -> list[tuple[str, str]]:
+        """Return a row for each variable, of the first few; an array is one of them."""
+        space = self.run.options.space
+        assert space is not None
+        rows = []
+        for name, variable, _ in space.searched():
+            value = self.result.x[name]
+            text = (
+                _told(value)
+                if variable.extent == ()
+                else f"[{_few([_told(v) for v in np.ravel(value).tolist()])}]"
+            )
+            rows.append(("", f"{name} = {text} {variable.unit_of_measure}".rstrip()))
+        shown = rows[:NAMED] + (
+            [("", f"and {len(rows) - NAMED} more: --json or --save-x")] if len(rows) > NAMED else []
+        )
+        return [("x", shown[0][1]), *shown[1:]]
 
     def as_json(self) -> str:
         """Return the result as one JSON object; what is not finite is null."""
@@ -130,14 +178,23 @@ class Summary:
             "runs": [_finite(asdict(run)) for run in result.runs],
             "warnings": result.warnings,
             "errors": [asdict(error) for error in result.errors],
-            "x": [float(value) for value in result.x],
+            "x": self.x,
         }
+        if self.run.options.space is not None:
+            fields["vector"] = [float(value) for value in self.vector]
         return json.dumps(_finite(fields), allow_nan=False)
 
 
 def _first_few(x: Any) -> str:
-    numbers = ", ".join(f"{value:.6g}" for value in x[:SHOWN])
-    return f"[{numbers}, ...]" if len(x) > SHOWN else f"[{numbers}]"
+    return f"[{_few([f'{value:.6g}' for value in x[: SHOWN + 1]])}]"
+
+
+def _few(texts: list[str]) -> str:
+    return ", ".join(texts[:SHOWN]) + (", ..." if len(texts) > SHOWN else "")
+
+
+def _told(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _finite(fields: dict[str, Any]) -> dict[str, Any]:

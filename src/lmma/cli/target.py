@@ -18,6 +18,7 @@ from lmma.cli.status import UsageError
 
 if TYPE_CHECKING:
     from lmma.problems import Problem
+    from lmma.space import Space
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Target:
     problem: Problem | None = None
 
 
-def find_target(name: str | None, command: str | None, vectorized: bool) -> Target:
+def find_target(
+    name: str | None, command: str | None, vectorized: bool, space: Space | None = None
+) -> Target:
     """Return what the arguments name, or say what is wrong with them."""
     if (name is None) == (command is None):
         given = "neither" if name is None else "both"
@@ -41,9 +44,15 @@ def find_target(name: str | None, command: str | None, vectorized: bool) -> Targ
     if command is not None:
         if vectorized:
             raise UsageError("--vectorized is for Python functions: a program takes one candidate at a time")
-        return _program(command)
+        return _program(command, space)
     assert name is not None
-    return _function(name, vectorized) if ":" in name else _problem(name)
+    if ":" in name:
+        return _function(name, vectorized)
+    if space is not None:
+        raise UsageError(
+            f"--space has names, which the built-in problem {name} does not know: give module:function"
+        )
+    return _problem(name)
 
 
 def _problem(name: str) -> Target:
@@ -116,11 +125,12 @@ def travel_by_value(function: Callable[..., Any]) -> None:
         cloudpickle.register_pickle_by_value(module)
 
 
-def _program(command: str) -> Target:
+def _program(command: str, space: Space | None) -> Target:
+    from lmma.evaluation.named_program import NamedProgram
     from lmma.evaluation.program import Program
 
     try:
-        program = Program(command)
+        program = Program(command) if space is None else NamedProgram(command, space)
     except ValueError as error:
         raise UsageError(f"--command: {error}") from None
     if shutil.which(program.words[0]) is None:

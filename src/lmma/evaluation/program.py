@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import selectors
 import shlex
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import IO, final
@@ -67,16 +68,27 @@ class Program:
         """Return the value of one candidate."""
         # repr of a Python float is the shortest text that reads back as the same number
         text = "".join(f"{float(number)!r}\n" for number in x)
-        token = secrets.token_hex(8)
         if not self.takes_file:
-            return self._run(self.words, text, token, None)
-        name = os.path.join(tempfile.gettempdir(), f"lmma-{token}.txt")
+            return self.run_with_text(text)
+        return self.run_with_file(text, ".txt", [PLACEHOLDER])
+
+    def run_with_text(self, text: str, replaced: Mapping[str, str] | None = None) -> float:
+        """Return what the program prints if it is given ``text``; keys of ``replaced`` stand for words."""
+        return self._run(_with(self.words, replaced or {}), text, secrets.token_hex(8), None)
+
+    def run_with_file(
+        self, text: str, suffix: str, places: Sequence[str], replaced: Mapping[str, str] | None = None
+    ) -> float:
+        """Return what the program prints; the path of a file with ``text`` stands at ``places``."""
+        token = secrets.token_hex(8)
+        name = os.path.join(tempfile.gettempdir(), f"lmma-{token}{suffix}")
         watcher.tell(token, name)  # before there is a file: this process may be killed at any moment
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # never somebody else's file, nor through a link
-            with open(os.open(name, flags, 0o600), "w", encoding="ascii") as file:
+            with open(os.open(name, flags, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
-            return self._run([word.replace(PLACEHOLDER, name) for word in self.words], None, token, name)
+            words = _with(self.words, {**(replaced or {}), **dict.fromkeys(places, name)})
+            return self._run(words, None, token, name)
         finally:
             Path(name).unlink(missing_ok=True)
             watcher.tell(token, gone=True)
@@ -88,7 +100,7 @@ class Program:
             with postponed_interrupts():
                 process = _start(words, subprocess.DEVNULL if text is None else subprocess.PIPE, token)
             watcher.tell(token, name, process.pid)
-            output, complaints = _conversation(process, (text or "").encode("ascii"))
+            output, complaints = _conversation(process, (text or "").encode("utf-8"))
         except BaseException:
             if process is not None:
                 end(process)
@@ -99,6 +111,14 @@ class Program:
             else:
                 watcher.tell(token, name)
         return _number(output, complaints, process.returncode, words[0])
+
+
+def _with(words: list[str], replaced: Mapping[str, str]) -> list[str]:
+    """Return words in which each key of ``replaced`` is its value; what was put in is not looked at again."""
+    if not replaced:
+        return words
+    anything = re.compile("|".join(map(re.escape, replaced)))
+    return [anything.sub(lambda match: replaced[match[0]], word) for word in words]
 
 
 def _start(words: list[str], stdin: int, token: str) -> subprocess.Popen[bytes]:

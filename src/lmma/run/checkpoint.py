@@ -210,7 +210,9 @@ def identity(run: Run) -> dict[str, Any]:
     """Return what must be the same for a checkpoint to be continued."""
     strategy, start = run.strategy, run.setup
     box = start.box
+    space, integrality = run.options.space, run.options.integrality
     return {
+        "variables": None if space is None else [list(pair) for pair in space.described().items()],
         "fun": name_of(run.fun),
         "method": strategy.name,
         "n": strategy.n,
@@ -219,6 +221,7 @@ def identity(run: Run) -> dict[str, Any]:
         "options": repr(sorted(run.options.constants.items())),
         "boundary": None if box is None else box.name,
         "bounds (digest)": None if box is None else digest_of(box.lower, box.upper),
+        "integrality (digest)": None if integrality is None else digest_of(integrality),
         "x0 or sigma0 (digest)": digest_of(start.x0, start.sigma0),
     }
 
@@ -261,9 +264,27 @@ def differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
     words = []
     for label in here:
         old, new = there.get(label), here[label]
+        if old != new and label == "variables":
+            return _changed_variables(old, new)  # from which the rest follows
         if old != new:
             if label.endswith("(digest)"):
                 words.append(f"{label.removesuffix(' (digest)')} differs")
             else:
                 words.append(f"{label} is {shown(old)} there and {shown(new)} here")
     return words
+
+
+def _changed_variables(there: Any, here: Any) -> list[str]:
+    """Return in words how the variables of two spaces differ."""
+    if there is None or here is None:
+        old, new = ("no space" if variables is None else "a space" for variables in (there, here))
+        return [f"it has {old} there and {new} here"]
+    there, here = dict(there), dict(here)
+    words = []
+    for name in {**there, **here}:
+        old, new = there.get(name), here.get(name)
+        if old is None or new is None:
+            words.append(f"variable {name!r} is {'not there' if old is None else 'only there'}")
+        elif old != new:
+            words.append(f"variable {name!r} is {shown(old)} there and {shown(new)} here")
+    return words or ["the variables stand in another order"]

@@ -18,7 +18,7 @@ MOST = 2**53  # of anything that is counted: JSON's numbers are exact up to here
 POSITIVE = ("strategy.sigma", "strategy.sigma0")  # and finite
 FINITE = ("strategy.mean", "strategy.best_x", "strategy.scale", "strategy.injected", "best_x")
 # infinite before there is a value, a spread or a bound; failures in a list of values are infinite too
-UNBOUNDED = ("max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous")
+UNBOUNDED = ("max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous", "settling.best")
 
 
 def check_content(header: Header, arrays: Arrays) -> None:
@@ -74,6 +74,7 @@ def _is_sound(name: str, array: np.ndarray[Any, Any], ours: bool) -> bool:
     """Return whether an array holds numbers that a run can go on with; of users' strategies less is known."""
     if array.dtype.kind not in "biuf" and (ours or not name.startswith("strategy.")):
         return False  # complex numbers, texts
+    name = name.replace("strategy.inner.", "strategy.", 1)  # that of a strategy with choices beside it
     if array.dtype.kind in "iu":
         least = 1 if name.endswith(".stride") else -1  # -1 is customary for never
         return name == "strategy.key" or bool(np.all((array >= least) & (array <= MOST)))

@@ -101,9 +101,17 @@ class JsonLog:
     A new run replaces the file; a resumed one goes on with it, without what came after its checkpoint.
     """
 
-    def __init__(self, path: str | os.PathLike[str], every: float = 0.2, *, after: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        every: float = 0.2,
+        *,
+        after: int | None = None,
+        more: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
         self.path = os.fspath(path)
         self.every = every
+        self.more = more  # what else to write of a run
         self._next = 0.0
         self._last: Progress | None = None
         self._written: Progress | None = None
@@ -132,7 +140,8 @@ class JsonLog:
             self._file.close()
 
     def _write(self, progress: Progress) -> None:
-        record = {k: v if math.isfinite(v) else None for k, v in asdict(progress).items()}
+        record: dict[str, Any] = {k: v if math.isfinite(v) else None for k, v in asdict(progress).items()}
+        record |= self.more()
         import json  # not needed by a run without a log
 
         try:
@@ -238,7 +247,9 @@ def calls_back(callback: Callable[..., Any], run: Run) -> Observer:
             answer = run.interrupts.cut_short(callback, intermediate_result=seen)
         else:
             best = run.counters.best_x
-            point = run.strategy.mean.copy() if best is None else best.copy()
+            point: Any = run.strategy.mean.copy() if best is None else best.copy()
+            if run.options.space is not None:
+                point = run.options.space.decode(point)
             answer = run.interrupts.cut_short(callback, point)
         if answer is True:
             raise StopIteration

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lmma.evaluation.base import OnError
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.restarts import Schedule
+    from lmma.space import Space
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds, Box
     from lmma.strategies.parts.checks import Precision, Seed
@@ -36,7 +37,7 @@ OnInterrupt = Literal["return", "raise"]
 
 # How a value is written on the command line; lmma.cli.options knows how each is read.
 Kind = Literal["word", "number", "positive", "not negative", "count", "switch", "bounds", "file", "rows",
-               "restarts", "workers", "seed", "constant"]  # fmt: skip
+               "restarts", "workers", "seed", "constant", "integers", "space"]  # fmt: skip
 Group = Literal["how to search", "how to evaluate", "when to stop"]
 
 
@@ -80,6 +81,12 @@ class RunOptions:
     boundary: Boundary = option("smooth",
         "how the box is kept",
         "--boundary", choices=("smooth", "reflect", "project"))
+    integrality: npt.ArrayLike | None = option(None,
+        "variables that are integers: all, or their numbers from 0 on, such as 3,7-12",
+        "--integers", "integers", metavar="WHICH")
+    space: Space | None = option(None,
+        "named variables of all kinds, and options of the run if you like, from a TOML file",
+        "--space", "space", metavar="FILE")
     popsize: int | None = option(None,
         "candidates per generation; by default 4 + floor(3 ln n)",
         "--popsize", "count", metavar="N")
@@ -190,6 +197,10 @@ class RunOptions:
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback must be a function, or None; got {shown(self.callback)}")
         self._check_files()
+        if self.space is not None:
+            from lmma.run.variables import check_space
+
+            check_space(self)
 
     def _check_files(self) -> None:
         """Raise for a file that is none, or that would be written for two purposes."""

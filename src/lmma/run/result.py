@@ -48,6 +48,9 @@ def intermediate_result(run: Run) -> OptimizeResult:
     )
     if counters.best_x is not None:
         result["x"] = counters.best_x.copy()
+    if run.options.space is not None:
+        result["vector"] = result.x
+        result["x"] = run.options.space.decode(result.x)
     return result
 
 

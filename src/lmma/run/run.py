@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lmma.evaluation import Evaluator, evaluator
 from lmma.run.counters import Counters, SingleRun
@@ -17,6 +16,7 @@ from lmma.run.options import RunOptions
 from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
 from lmma.run.stopping import Stop, rules_for
+from lmma.run.variables import best_values, called_with, with_space
 
 if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported when one is asked for
     from scipy.optimize import OptimizeResult
@@ -52,14 +52,14 @@ class Run:
     def __init__(
         self,
         fun: Callable[..., Any],
-        x0: npt.ArrayLike | OptimizeResult,
-        sigma0: float | npt.ArrayLike | None = None,
+        x0: Any,
+        sigma0: Any = None,
         options: RunOptions | None = None,
         *,
         evaluate: Evaluator | None = None,
         observers: Iterable[Observer] = (),
     ) -> None:
-        options = RunOptions() if options is None else options
+        x0, options = with_space(x0, RunOptions() if options is None else options)
         self.fun = fun
         self.checkpoint = _checkpoint(options.checkpoint)
         if self.checkpoint is not None:
@@ -73,8 +73,8 @@ class Run:
         self.rules = rules_for(options, self.strategy)
         self.counters = Counters()
         self.evaluate = evaluate or evaluator(
-            fun, options.args, options.on_error, workers=options.workers, vectorized=options.vectorized,
-            timeout=options.timeout, quorum=options.quorum,
+            called_with(fun, options), options.args, options.on_error, workers=options.workers,
+            vectorized=options.vectorized, timeout=options.timeout, quorum=options.quorum,
         )  # fmt: skip
         self.interrupts = Interrupts()
         self.recorder = _recorder(options.history)
@@ -88,7 +88,7 @@ class Run:
                 self.checkpoint.lock.acquire()
                 self._lock = self.checkpoint.lock
                 resumed = self.checkpoint.restore(self)
-            self.log = _log(options, self.counters.evaluations if resumed else None)
+            self.log = _log(self, self.counters.evaluations if resumed else None)
         except BaseException:
             self._release()
             raise
@@ -210,5 +210,6 @@ def _recorder(history: bool | int) -> Recorder | None:
     return Recorder(1000 if history is True else history) if history else None
 
 
-def _log(options: RunOptions, after: int | None) -> JsonLog | None:
-    return None if options.log is None else JsonLog(options.log, after=after)
+def _log(run: Run, after: int | None) -> JsonLog | None:
+    file = run.options.log
+    return None if file is None else JsonLog(file, after=after, more=lambda: best_values(run))

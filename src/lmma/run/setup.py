@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lmma.run.options import RunOptions, choose_method, default_sigma0
-from lmma.run.warm_start import Learned, warm_start
+from lmma.run.variables import points_of
+from lmma.run.warm_start import Learned, WarmStart, warm_start
 from lmma.strategies import Strategy, strategy_class
+from lmma.strategies.mixed import make_strategy
 from lmma.strategies.parts.bounds import Box
 from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import checked_x0, nearest, shown
-
-if TYPE_CHECKING:
-    from scipy.optimize import OptimizeResult
 
 Array = npt.NDArray[np.floating]
 
@@ -33,6 +32,7 @@ class Setup:
     box: Box | None  # for starts and step sizes; strategies have their own
     options: RunOptions
     learned: Learned | None  # what an earlier run knows
+    limits: dict[str, Any]  # bounds, integers and choices, as strategies take them
 
     def first(self) -> Strategy:
         """Return the strategy a run begins with."""
@@ -46,51 +46,61 @@ class Setup:
         if self.learned is not None:
             self.learned.teach(strategy)
         if self.options.inject is not None:
-            strategy.inject(self.options.inject)
+            strategy.inject(points_of(self.options))
         return strategy
 
     def make(self, x0: Array, sigma0: float | Array, popsize: int | None, rng: Any) -> Strategy:
         """Return a strategy that starts at ``x0``."""
         options = self.options
-        wishes: dict[str, Any] = {"bounds": options.bounds, "threads": options.threads}
-        if options.bounds is not None:
+        wishes: dict[str, Any] = {**self.limits, "threads": options.threads}
+        if wishes.get("bounds") is not None:
             wishes["boundary"] = options.boundary
         # A user's own strategy need not know of what nobody asked for
         given = {name: value for name, value in wishes.items() if value is not None}
-        return self.cls(
-            x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
+        return make_strategy(
+            self.cls, x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
             tolfun=options.tolfun, **given, **options.constants,
         )  # fmt: skip
 
 
 def setup(
     fun: Callable[..., Any],
-    x0: npt.ArrayLike | OptimizeResult,
-    sigma0: float | npt.ArrayLike | None,
+    x0: Any,
+    sigma0: Any,
     options: RunOptions,
 ) -> Setup:
     """Return how the run is to start, after checking what the user gave."""
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {shown(fun)}")
     warm = warm_start(x0)
-    start = checked_x0(warm.x0, np.float64)
+    limits: dict[str, Any] = {"bounds": options.bounds, "integrality": options.integrality}
+    if options.space is None:
+        start = checked_x0(warm.x0, np.float64)
+    else:
+        limits = options.space.strategy_arguments(warm.x0, sigma0)
+        start, sigma0 = limits.pop("x0"), limits.pop("sigma0")
     method = options.method
     if isinstance(method, str) and method == "auto":
-        method = warm.method or choose_method(
-            len(start), popsize=options.popsize, maxfevals=options.maxfevals
-        )
+        numbers = max(1, len(start) - len(limits.get("categories", ())))
+        method = warm.method or choose_method(numbers, popsize=options.popsize, maxfevals=options.maxfevals)
     cls = strategy_class(method)
     suggest_for_misspelt(cls, options.constants)
     if options.on_error == "resample" and not cls.can_resample:
         raise ValueError(f"{cls.name} cannot draw single candidates anew: use on_error='worst'")
-    box = make_box(options.bounds, start, boundary=options.boundary, dtype=options.dtype)
+    box = make_box(limits["bounds"], start, boundary=options.boundary, dtype=options.dtype)
     usual = default_sigma0(start, box) if sigma0 is None else sigma0
     if sigma0 is None and not np.all(np.isfinite(usual)):
         raise ValueError(
             f"x0 is so large (up to {np.max(np.abs(start)):.3g}) that no step fits by default: give sigma0"
         )
-    first = usual if sigma0 is not None or warm.sigma0 is None else warm.sigma0
-    return Setup(cls, start, first, usual, box, options, warm.learned)  # type: ignore[arg-type]
+    told = sigma0 is not None and options.space is None
+    first = usual if told or warm.sigma0 is None or _steps_differ(warm, cls) else warm.sigma0
+    return Setup(cls, start, first, usual, box, options, warm.learned, limits)
+
+
+def _steps_differ(warm: WarmStart, cls: type[Strategy]) -> bool:
+    """Return whether an earlier run's step size has factors with it that ``cls`` cannot take over."""
+    return warm.learned is not None and warm.learned.scale is not None and warm.method != cls.name
 
 
 def suggest_for_misspelt(cls: type[Strategy], constants: Mapping[str, Any]) -> None:

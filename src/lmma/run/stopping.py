@@ -269,6 +269,8 @@ class StrategyStops(Rule):
                "{tolx} searches on.", success=True, restarts=True),
         Ending("tolfun", 2, "Converged: fun varies by {value:.3g}, below {tolfun} = {limit:.3g}; a smaller "
                "{tolfun} searches on.", success=True, restarts=True),
+        Ending("settled", 20, "Settled: for {value:.0f} generations no other integer or choice was better; "
+               "{restarts[=]} tries elsewhere.", success=True, restarts=True),
         Ending("numerical", 8, "Numerical trouble: sigma = {value}; check the scale of fun and {sigma0}.",
                restarts=True),
         Ending("diverged", 9, "Diverged: sigma grew to {value:.3g}; fun may be unbounded below, or needs "

@@ -85,6 +85,6 @@ def warm_start(x0: Any) -> WarmStart:
     learned = x0.get("learned")
     runs = x0.get("runs") or []
     if learned is None or (runs and min(run.best_fun for run in runs) < runs[-1].best_fun):
-        return WarmStart(x0.x)
+        return WarmStart(x0.get("vector", x0.x))
     sigma = x0.get("sigma")
     return WarmStart(x0.get("mean", x0.x), None if sigma is None else float(sigma), learned, x0.get("method"))

@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.parts.linalg import add_product, taken_out
+from lmma.strategies.parts.linalg import add_product, row_squares, taken_out
 from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
-from lmma.strategies.parts.recombination import Array, Selection, cumulate
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 from lmma.strategies.parts.stepsize import path_is_short, tutorial_limit2
 
 
@@ -102,6 +102,10 @@ class ActiveCovariance(Transform):
     def apply_transposed(self, d: Array) -> Array:
         """Return the same, as the root is symmetric."""
         return d @ self.root
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the squared lengths of rows of the root; C itself may be newer."""
+        return row_squares(self.root, columns)
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move C towards the path and the better steps, away from the worse ones."""

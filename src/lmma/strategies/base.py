@@ -10,6 +10,7 @@ import inspect
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from lmma.strategies.hooks import Hooks
 from lmma.strategies.parts.bounds import DEFAULT as DEFAULT_BOUNDARY
-from lmma.strategies.parts.bounds import Boundary, Bounds, Box
+from lmma.strategies.parts.bounds import Boundary, Bounds, Box, opened
 from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import (
     Precision,
@@ -35,8 +36,11 @@ from lmma.strategies.parts.checks import (
     key_from,
     refuse_unknown_options,
 )
+from lmma.strategies.parts.integers import Integers, checked_integrality
+from lmma.strategies.parts.integers import integers as make_integers
 from lmma.strategies.parts.memory import SMALL, refuse_what_does_not_fit
-from lmma.strategies.parts.recombination import Array, default_popsize
+from lmma.strategies.parts.recombination import Array, Indices, default_popsize
+from lmma.strategies.parts.settling import Settling
 from lmma.strategies.parts.state import State, collect, labels, restore
 from lmma.strategies.parts.ties import Ties
 
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
 DEFAULT_TOLERANCE = 1e-11
-CONVERGED = frozenset(("tolx", "tolfun"))  # what stop() says of a search that is done
+CONVERGED = frozenset(("tolx", "tolfun", "settled"))  # what stop() says of a search that is done
 DIVERGED = 1e20  # steps grown by this factor have no optimum to find
 FLAT = 150  # generations without a difference between values: ranks have carried no information
 SMALL_VALUES = 1e-8  # a function that begins below has a tolfun by its own scale
@@ -76,6 +80,8 @@ class Strategy(_Recorded, Hooks):
         A box no candidate leaves; None or infinity for no bound, low == high fixes a coordinate.
     boundary : {"smooth", "reflect", "project"}
         How the box is kept, see :mod:`lmma.bounds`.
+    integrality : bool or array_like, (n,), optional
+        1 for coordinates that are integers, 0 for others; one for all. Candidates hold whole numbers there.
     rng : None, int, SeedSequence, Generator or (int, int)
         Source of the run's 128-bit key, or the key itself. The run is a pure function of the key and of the
         values told.
@@ -105,7 +111,9 @@ class Strategy(_Recorded, Hooks):
     best_x, best_fun
         The best candidate so far and its value.
     box : Box or None
-        The bounds.
+        The bounds; those of integers are kept by ``integers``.
+    integers : Integers or None
+        The integer coordinates.
     ranked_values : ndarray
         The values of the last generation in increasing order, without those that failed.
     ties : Ties
@@ -138,6 +146,7 @@ class Strategy(_Recorded, Hooks):
         popsize: int | None = None,
         bounds: Bounds | None = None,
         boundary: Boundary = DEFAULT_BOUNDARY,
+        integrality: npt.ArrayLike | None = None,
         rng: Seed = None,
         dtype: Precision = "float64",
         tolx: float = DEFAULT_TOLERANCE,
@@ -149,7 +158,11 @@ class Strategy(_Recorded, Hooks):
         self.dtype = checked_dtype(dtype)
         self.threads = checked_threads(threads)
         start = checked_x0(x0, self.dtype if bounds is None else np.float64)
-        self.box: Box | None = make_box(bounds, start, boundary=boundary, dtype=self.dtype)
+        closed = make_box(bounds, start, boundary=boundary, dtype=self.dtype)
+        self.integers = _integers(integrality, closed, len(start))
+        self.box: Box | None = closed
+        if closed is not None and self.integers is not None:
+            self.box = opened(closed, self.integers.columns)
         self.mean = start if self.box is None else checked_x0(self.box.outside(start), self.dtype)
         self.n = len(self.mean)
         self.popsize = checked_popsize(popsize, default_popsize(self.n))
@@ -157,8 +170,10 @@ class Strategy(_Recorded, Hooks):
         self.sigma, self.scale = checked_sigma0(sigma0, self.n, self.dtype)
         self.sigma0 = self.sigma
         self.max_sigma = math.inf  # sigma grows no further: a box has an end
-        if self.box is not None:
-            self.max_sigma = max(self.sigma, self.box.largest_sigma(self.scale))
+        if closed is not None:
+            self.max_sigma = max(self.sigma, closed.largest_sigma(self.scale))
+        if self.integers is not None and self.scale is None:
+            self.scale = np.ones(self.n, dtype=self.dtype)  # which keeps their steps from vanishing
         self.key = key_from(rng)
         self.tolx, self.tolfun = checked_tolerance("tolx", tolx), checked_tolerance("tolfun", tolfun)
         self.generation = 0
@@ -172,6 +187,11 @@ class Strategy(_Recorded, Hooks):
         self.flat_for = 0  # generations in a row in which all values were equal
         self.ties = Ties()
         self.ranked_values: npt.NDArray[np.float64] = np.empty(0)
+        # Where discrete coordinates are made to change now and then, the better candidates tell convergence
+        self.judged = 1.0 if self.integers is None else 0.6
+        self.settling: Settling | None = None
+        if self.integers is not None:
+            self.settling = Settling(2 * len(self.integers.columns), self.popsize)
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
@@ -217,6 +237,9 @@ class Strategy(_Recorded, Hooks):
             self._placed = len(points)
         if self.box is not None:
             self.box.repair(out)
+        if self.integers is not None:
+            self.integers.expect(self.popsize, self.dtype)
+            self.integers.round(out)
         self._asked = out
         return out
 
@@ -245,12 +268,18 @@ class Strategy(_Recorded, Hooks):
             if value < self.best_fun:
                 self.best_fun = value
                 self.best_x[...] = self._candidate(best)
+            if self.settling is not None:
+                self.settling.look(self.best_fun, self.least_difference)
             least = ranked.item(0)
             self._recent.append(least)
-            self.spread_fun = ranked.item(-1) - least
+            judged = ranked if self.judged == 1.0 else ranked[: math.ceil(self.judged * len(ranked))]
+            self.spread_fun = judged.item(-1) - least
             self._note_differences(self.ranked_values)
-            self.ties.look(ranked, self.least_difference)
-            self._update(order, ranked)
+            self.ties.look(judged, self.least_difference)
+            if self.integers is None:
+                self._update(order, ranked)
+            else:
+                self._update_with_integers(self.integers, order, ranked)
             self.spread = self._measure_spread()
             self.sigma = min(self.sigma, self.max_sigma)
         self.generation = generation + 1  # [A1:20]
@@ -268,6 +297,10 @@ class Strategy(_Recorded, Hooks):
         if not 0.0 < sigma < math.inf:
             return {"numerical": sigma}
         reasons = {}
+        if self.settling is not None and not self.settling.settled:
+            return self._endless()
+        if self.settling is not None and spread == math.inf and self.first_scale > 0.0:
+            reasons["settled"] = float(self.settling.unimproved)
         if spread < self.tolx and self.first_scale > 0.0:
             reasons["tolx"] = spread
         plateau = self.spread_fun == 0.0 and self.ties.hinder  # fun does differ, by more than that
@@ -275,6 +308,12 @@ class Strategy(_Recorded, Hooks):
             span = max(max(self._recent) - min(self._recent), self.spread_fun)
             if span < least:
                 reasons["tolfun"] = span
+        return reasons | self._endless()
+
+    def _endless(self) -> dict[str, float]:
+        """Return why a search that has not converged never will."""
+        sigma, spread = self.sigma, self.spread
+        reasons: dict[str, float] = {}
         if self.flat_for >= FLAT:
             reasons["flat"] = self.flat_for
         # infinite before the first generation with values
@@ -326,10 +365,7 @@ class Strategy(_Recorded, Hooks):
         """
         if not self.can_inject:
             raise TypeError(f"{self.name} takes no injected points: start at the point, or use lm-ma-es")
-        rows = checked_injected(points, self.n, self.dtype)
-        if self.box is not None and np.any((rows < self.box.lower) | (rows > self.box.upper)):
-            raise ValueError("injected points must lie within bounds: numpy.clip(points, low, high)")
-        self._injected += list(rows)
+        self._injected += list(self._checked_points(points))
 
     @property
     def injected(self) -> Array:
@@ -354,6 +390,8 @@ class Strategy(_Recorded, Hooks):
         self._resample(rows, attempt, self._asked)
         if self.box is not None:
             self.box.repair(self._asked, rows)
+        if self.integers is not None:
+            self.integers.round_rows(self._asked, rows)
 
     def ask_blocks(self, rows: int | None = None) -> Iterator[Array]:
         """Return an iterator over the candidates of this generation, ``rows`` of them at a time.
@@ -401,10 +439,50 @@ class Strategy(_Recorded, Hooks):
             self.box.set_state({name.removeprefix("box."): state[name] for name in boxed})
         self._asked, self._placed = None, 0
 
+    def recipe(self) -> tuple[type[Strategy], dict[str, Any]]:
+        """Return a class and arguments besides ``x0`` and ``sigma0`` that make a strategy like this one."""
+        given: dict[str, Any] = {
+            "popsize": self.popsize, "dtype": self.dtype.name, "tolx": self.tolx, "tolfun": self.tolfun,
+            **self.options,
+        }  # fmt: skip
+        lower, upper = np.full(self.n, -math.inf), np.full(self.n, math.inf)
+        if self.box is not None:
+            lower[:], upper[:], given["boundary"] = self.box.lower, self.box.upper, self.box.name
+        if self.integers is not None:
+            columns = self.integers.columns
+            given["integrality"] = np.isin(np.arange(self.n), columns)
+            lower[columns], upper[columns] = self.integers.lower, self.integers.upper
+        if self.box is not None or np.isfinite(lower).any() or np.isfinite(upper).any():
+            given["bounds"] = SimpleNamespace(lb=lower, ub=upper)
+        return type(self), given
+
     # Helpers
 
     def _all_parts(self) -> dict[str, object]:
-        return {"": self, "ties": self.ties, **self._parts()}
+        discrete = {"integers": self.integers, "settling": self.settling}
+        used = {name: part for name, part in discrete.items() if part is not None}
+        return {"": self, "ties": self.ties, **used, **self._parts()}
+
+    def _update_with_integers(self, integers: Integers, order: Indices, values: Array) -> None:
+        """Learn; then see to it that integers can still change, by their mean and their steps."""
+        columns = integers.columns
+        old = self.mean[columns].astype(np.float64)
+        self._update(order, values)
+        shift, succeeded = integers.centred(old, order, self._selection_weights())
+        deviation = np.maximum(self._deviations(columns, old), np.finfo(self.dtype).tiny)
+        mean, wanted = integers.bounded(self.mean[columns] + shift, deviation, succeeded)
+        assert self.scale is not None  # where there are integers
+        self.mean[columns] = mean
+        self.scale[columns] *= (wanted / deviation).astype(self.dtype)
+
+    def _checked_points(self, points: npt.ArrayLike) -> Array:
+        """Return points that are to be candidates, one per row, or say what is wrong with them."""
+        rows = checked_injected(points, self.n, self.dtype)
+        if self.box is not None and np.any((rows < self.box.lower) | (rows > self.box.upper)):
+            raise ValueError("injected points must lie within bounds: numpy.clip(points, low, high)")
+        if self.integers is not None and not self.integers.hold(rows):
+            raise ValueError("injected points must be integers within bounds where integrality is 1")
+        return rows
 
     def _candidate(self, row: int) -> Array:
         """Return one of the candidates that were asked for last."""
@@ -424,8 +502,9 @@ class Strategy(_Recorded, Hooks):
             self.first_scale = max(abs(least), abs(most))
 
     def _inside(self, x: Array) -> Array:
-        """Return a copy of ``x``, moved into the box."""
-        return x.copy() if self.box is None else self.box.inside(x)
+        """Return a copy of ``x``, moved into the box, its integers rounded."""
+        inside = x.copy() if self.box is None else self.box.inside(x)
+        return inside if self.integers is None else self.integers.rounded(inside)
 
     def _refuse_to_ask_twice(self, call: str) -> None:
         if self._asked is not None:
@@ -458,6 +537,15 @@ class Strategy(_Recorded, Hooks):
             for method, memory in methods.items()
             if method or size or precision
         }
+
+
+def _integers(integrality: npt.ArrayLike | None, box: Box | None, n: int) -> Integers | None:
+    """Return the integer coordinates that a user asks for, within ``box``; None if there are none."""
+    if integrality is None:
+        return None
+    lower = np.full(n, -math.inf) if box is None else box.lower.astype(np.float64)
+    upper = np.full(n, math.inf) if box is None else box.upper.astype(np.float64)
+    return make_integers(checked_integrality(integrality, n), lower, upper, n)
 
 
 # Arguments of every strategy, after x0 and sigma0 and before its options

@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.strategies.es import ES, Batch, Transform
-from lmma.strategies.parts.linalg import add_product
+from lmma.strategies.parts.linalg import add_product, row_squares
 from lmma.strategies.parts.parameters import RankParameters, constant
-from lmma.strategies.parts.recombination import Array, Selection, cumulate
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +71,10 @@ class Covariance(Transform):
     def apply_transposed(self, d: Array) -> Array:
         """Return the same, as the root is symmetric."""
         return d @ self.root
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the squared lengths of rows of the root; C itself may be newer."""
+        return row_squares(self.root, columns)
 
     def solve(self, d: Array) -> Array:
         """Return z with M z = d."""

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from lmma.strategies.es import ES, Transform
-from lmma.strategies.parts.recombination import Array, Selection
+from lmma.strategies.parts.recombination import Array, Indices, Selection
 
 
 @final
@@ -27,6 +27,10 @@ class Identity(Transform):
     def apply_transposed(self, d: Array) -> Array:
         """Return a copy of ``d``."""
         return d.copy()
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return ones."""
+        return np.ones(len(columns))
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Learn nothing."""

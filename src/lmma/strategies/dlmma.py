@@ -116,6 +116,10 @@ class ScaledDirections(Transform):
         """Return the transpose of D M times d."""
         return self.inner.apply_transposed(d * self.scales)
 
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return those of M, scaled."""
+        return np.square(self.scales[columns].astype(np.float64)) * self.inner.variances_at(columns, like)
+
     def replaced(self, rows: Indices, z: Array) -> None:
         """Project the new z on the direction vectors."""
         self.inner.replaced(rows, z)

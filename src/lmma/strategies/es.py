@@ -105,6 +105,18 @@ class Transform(ABC):
     def apply_transposed(self, d: Array) -> Array:
         """Return the transpose of M times each row of ``d``."""
 
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the diagonal of M M^T at ``columns``; row by row of M unless a transform knows better.
+
+        ``like`` is any vector of the kind that M takes.
+        """
+        unit, rows = np.zeros_like(like), []
+        for column in columns.tolist():
+            unit[column] = 1
+            rows.append(squared_length(self.apply_transposed(unit)))
+            unit[column] = 0
+        return np.array(rows)
+
     def solve(self, d: Array) -> Array:
         """Return z with M z = d for one vector ``d``; by least squares unless a transform knows better."""
         from scipy.sparse.linalg import LinearOperator, lsqr
@@ -234,7 +246,10 @@ class ES(Strategy):
 
     def _longest_step(self) -> float:
         """Return how long a typical step, per coordinate, may become for no better reason than ties."""
-        scale = 1.0 if self.scale is None else math.sqrt(squared_length(self.scale) / self.n)
+        scale = 1.0
+        if self.scale is not None:
+            given = self.scale if self.integers is None else self.scale[self.integers.continuous]
+            scale = math.sqrt(squared_length(given) / max(1, len(given)))
         return REACH * self.sigma0 * scale
 
     def _select(self, order: Indices, values: Array) -> Selection:
@@ -259,11 +274,21 @@ class ES(Strategy):
     def _note_spread(self, best: Selection) -> None:
         """Note how far a typical candidate lies from the mean, for ``tolx``: known from their mean step."""
         d = best.d_mean if self.scale is None else best.d_mean * self.scale
+        if self.integers is not None:  # whose steps are never small
+            d = d[self.integers.continuous]
         # sigma stays outside: squared in single precision, the steps of a diverging run overflow
-        self._typical_step = self.sigma * math.sqrt(best.mu_w * squared_length(d) / self.n)
+        step = math.sqrt(best.mu_w * squared_length(d) / len(d)) if len(d) else math.inf
+        self._typical_step = self.sigma * step
 
     def _measure_spread(self) -> float:
         return self._typical_step
+
+    def _deviations(self, columns: Indices, mean: Array) -> Array:
+        roots = np.sqrt(self.transform.variances_at(columns, self.mean))
+        return roots * (self.sigma if self.scale is None else self.sigma * self.scale[columns])
+
+    def _selection_weights(self) -> Array:
+        return self.parameters.weights
 
     # Candidates that do not come from ``_sample`` alone
 
@@ -306,6 +331,9 @@ class ES(Strategy):
             transform.sample_block(batch)
             if self.box is not None:
                 self.box.repair_block(block, first, self.popsize)
+            if self.integers is not None:
+                self.integers.expect(self.popsize, self.dtype)
+                self.integers.round(block, first)
             if first + rows >= self.popsize:
                 self._streamed = Streamed(transform, batch)
                 self._asked = buffer[:0]

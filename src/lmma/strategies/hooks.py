@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lmma.kernels import Key
-from lmma.strategies.parts.recombination import Array, Indices
+from lmma.strategies.parts.integers import Integers
+from lmma.strategies.parts.recombination import Array, Indices, log_weights
 from lmma.strategies.parts.spread import root_mean_variance
 from lmma.strategies.parts.state import state_names
 
@@ -31,6 +32,8 @@ class Hooks(ABC):
     sigma: float
     scale: Array | None
     dtype: np.dtype[Any]
+    popsize: int
+    integers: Integers | None
     _asked: Array | None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -70,6 +73,21 @@ class Hooks(ABC):
         will do.
         """
         return math.inf if self._asked is None else root_mean_variance(self._asked)
+
+    def _deviations(self, columns: Indices, mean: Array) -> Array:
+        """Return the standard deviations of candidates in some coordinates, which are integers.
+
+        Called after :meth:`_update`; ``mean`` is what the mean was there before. What the candidates of this
+        generation show is taken unless a strategy knows better.
+        """
+        if self.integers is None:
+            return np.ones(len(columns))
+        deviations: Array = np.sqrt(np.mean(np.square(self.integers.unrounded - mean), axis=0))
+        return deviations
+
+    def _selection_weights(self) -> Array:
+        """Return the weights of the better candidates, best first; Algorithm 1's unless it says."""
+        return log_weights(self.popsize, self.popsize // 2)
 
     def _place(self, points: list[Array], out: Array) -> None:
         """Put ``points``, where the search must stand for them, into the last rows of ``out``."""

@@ -170,6 +170,17 @@ class CholeskyFactor(Transform):
         mixed = ((d @ self.paths[:k].T) * later).astype(d.dtype)
         return self.shrink**k * d + mixed @ self.inverses[:k]
 
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return those of A with all stored vectors."""
+        k = self.stored
+        kept = self.shrink**k
+        later = self.gains[:k] * self.shrink ** (k - 1.0 - np.arange(k))
+        w = later[:, None] * self.paths[:k, columns]
+        inverses = self.inverses[:k]
+        inner = 2 * kept * inverses[:, columns] + (inverses @ inverses.T) @ w
+        variances: Array = kept**2 + np.einsum("ij,ij->j", w, inner)
+        return variances
+
     def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
         """Return the weighted mean of the selected d; A differs between candidates, so not A z_mean."""
         order = order[: len(weights)]
@@ -244,7 +255,9 @@ class LMCMAES(ES):
 
     def _make_source(self) -> Source:
         p = self.parameters
-        source = Rademacher(self.key) if p.sampling == "rademacher" else Source(self.key)
+        # How often an integer changes is known of normal steps; those of one length may never reach another
+        corners = p.sampling == "rademacher" and self.integers is None
+        source = Rademacher(self.key) if corners else Source(self.key)
         return Mirrored(source) if p.mirrored else source
 
     def _make_step(self) -> PopulationSuccess:

@@ -37,7 +37,7 @@ from lmma import kernels
 from lmma.strategies.es import ES, Batch, StreamingTransform
 from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.checks import MOST, shown
-from lmma.strategies.parts.lowrank import folded_transposed
+from lmma.strategies.parts.lowrank import folded_transposed, folded_variances
 from lmma.strategies.parts.parameters import Parameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
 
@@ -142,6 +142,13 @@ class DirectionVectors(StreamingTransform):
         if self.active == 0:
             return d.copy()
         return folded_transposed(d, *self._fold(), self.vectors[: self.active])
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the diagonal of M M^T there, from the columns of the vectors and their Gram matrix."""
+        if self.active == 0:
+            return np.ones(len(columns))
+        k = self.active
+        return folded_variances(*self._fold(), self.vectors[:k, columns], self.gram[:k, :k])
 
     def solve(self, d: Array) -> Array:
         """Return z with M z = d, through an m by m system (M is alpha I plus a product of rank m)."""

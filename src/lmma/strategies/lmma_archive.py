@@ -39,9 +39,9 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Transform
 from lmma.strategies.parts.checks import MOST
-from lmma.strategies.parts.lowrank import folded_transposed
+from lmma.strategies.parts.lowrank import folded_transposed, folded_variances
 from lmma.strategies.parts.parameters import Parameters, constant, derived
-from lmma.strategies.parts.recombination import Array, Selection, cumulate, default_popsize
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate, default_popsize
 
 CAP = 0.5
 
@@ -126,6 +126,13 @@ class PathArchive(Transform):
         if self.active == 0:
             return d.copy()
         return folded_transposed(d, *self._fold(), self.vectors[: self.active])
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the diagonal of M M^T there, from the columns of the vectors and their Gram matrix."""
+        if self.active == 0:
+            return np.ones(len(columns))
+        k = self.active
+        return folded_variances(*self._fold(), self.vectors[:k, columns], self.gram[:k, :k])
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Let the path fade, add the mean of the selected z, and store it."""

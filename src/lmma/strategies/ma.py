@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 from lmma.strategies.es import ES, Transform
 from lmma.strategies.parts.checks import checked_choice
-from lmma.strategies.parts.linalg import add_product
+from lmma.strategies.parts.linalg import add_product, row_squares
 from lmma.strategies.parts.parameters import RankParameters
-from lmma.strategies.parts.recombination import Array, Selection
+from lmma.strategies.parts.recombination import Array, Indices, Selection
 
 Update = Literal["additive", "multiplicative"]
 
@@ -59,6 +59,10 @@ class FullMatrix(Transform):
     def apply_transposed(self, d: Array) -> Array:
         """Return the transpose of M times d."""
         return d @ self.matrix
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the squared lengths of rows of M."""
+        return row_squares(self.matrix, columns)
 
     def solve(self, d: Array) -> Array:
         """Return z with M z = d."""

@@ -208,6 +208,14 @@ class Pulsing(Transform):
         """Return z with D A B L z = d."""
         return self.expanded(self.contracted(self.core.solved(d / self.scales), 0.5), -0.5)
 
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return D_j^2 A_j B L^2 B A_j^T with A_j a row of A."""
+        h, s = self.contraction, self.expansion
+        squares, short = self.core.rows_at(columns, self.short_axes)
+        _, long = self.core.rows_at(columns, self.contracted(self.long_axes))
+        left = squares - (h / (1 + h)) @ np.square(short) + s @ np.square(long)
+        return np.square(self.scales[columns].astype(np.float64)) * np.maximum(left, 1e-30)
+
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Follow the paths; let D, A, H and F learn where enough generations have been collected."""
         p = self.parameters

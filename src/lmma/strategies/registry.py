@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from lmma.strategies.base import Strategy
+from lmma.strategies.mixed import make_strategy
 from lmma.strategies.parts.checks import nearest, shown
 
 S = TypeVar("S", bound=type[Strategy])
@@ -91,9 +92,13 @@ def strategy_class(method: str | type[Strategy]) -> type[Strategy]:
 
 
 def strategy(
-    method: str | type[Strategy], x0: npt.ArrayLike, sigma0: float | npt.ArrayLike, **options: Any
+    method: str | type[Strategy], x0: Any, sigma0: float | npt.ArrayLike | None = None, **options: Any
 ) -> Strategy:
     """Return a new strategy by name, class or ``"module:Class"``.
+
+    A :class:`lmma.Space` in place of ``x0`` is searched from its middle, or from ``start=``, a dict of
+    values; ``sigma0`` then is a share of each variable's width. Candidates are vectors, ``space.decode(X)``
+    has their values.
 
     Examples
     --------
@@ -101,7 +106,15 @@ def strategy(
     >>> lmma.strategy("lm-ma-es", [1.0, 2.0], 0.5, rng=1)
     <lm-ma-es: n=2, generation=0, best_fun=inf, sigma=0.5>
     """
-    return strategy_class(method)(x0, sigma0, **options)
+    cls = strategy_class(method)
+    if hasattr(x0, "strategy_arguments"):  # a space, of which this package knows no more
+        options |= x0.strategy_arguments(options.pop("start", None), sigma0)
+        x0, sigma0 = options.pop("x0"), options.pop("sigma0")
+    elif sigma0 is None:
+        raise TypeError(
+            "sigma0 must be a step size, such as a third of the distance to the optimum; got none"
+        )
+    return make_strategy(cls, x0, sigma0, **options)
 
 
 def _imported(place: str) -> Any:

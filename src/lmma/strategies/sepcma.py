@@ -27,7 +27,7 @@ import numpy.typing as npt
 from lmma.strategies.es import ES, Transform
 from lmma.strategies.parts.linalg import taken_out
 from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
-from lmma.strategies.parts.recombination import Array, Selection, cumulate
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 from lmma.strategies.parts.stepsize import path_is_short, tutorial_limit2
 
 
@@ -68,6 +68,10 @@ class Diagonal(Transform):
     def apply_transposed(self, d: Array) -> Array:
         """Return the same, as the root is diagonal."""
         return self.apply(d)
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the variances there."""
+        return self.variances[columns].astype(np.float64)
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move each variance towards the squares of the path and of the selected steps."""

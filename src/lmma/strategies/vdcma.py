@@ -100,6 +100,12 @@ class ScaledDirection(Transform):
         subtract_outer(np.atleast_2d(y), np.atleast_1d((1 - math.sqrt(1 + v2)) * (y @ u)), u)
         return y
 
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return D^2 (1 + v^2) there."""
+        v, scales = self.direction[columns].astype(np.float64), self.scales[columns].astype(np.float64)
+        variances: Array = np.square(scales) * (1 + np.square(v))
+        return variances
+
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Move D and v along the modified natural gradient of the selected steps and of the path."""
         p, n = self.parameters, len(self.path)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from lmma.output.plotting.style import looks, quieten, thousands
+from lmma.output.plotting.style import COLOURS, looks, quieten, thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+MOST = 80  # variables that a figure has room for
 
 Columns = Mapping[str, Sequence[float]]  # as history.Recorder.columns() gives them
 
@@ -20,6 +22,7 @@ def convergence(
     *,
     target: float | None = None,
     title: str = "",
+    variables: Sequence[tuple[str, float, str]] = (),
 ) -> Figure:
     """Return a figure of the best value and, below it, the step size over evaluations.
 
@@ -31,6 +34,8 @@ def convergence(
         Where to draw the target.
     title : str
         What stands above the figure.
+    variables : sequence of (name, position, value)
+        Variables to show beside it, each at its position between its limits, 0 to 1.
 
     Notes
     -----
@@ -40,8 +45,14 @@ def convergence(
 
     one = "evaluations" in records
     runs = {"": cast(Columns, records)} if one else cast(Mapping[str, Columns], records)
-    figure = Figure(figsize=(7.2, 5.0), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
+    shown = variables[:MOST]
+    size = (11.0, max(5.0, 1.0 + 0.17 * len(shown))) if shown else (7.2, 5.0)
+    figure = Figure(figsize=size, layout="constrained")
+    left: Any = figure
+    if shown:
+        left, right = cast(Any, figure.subfigures(1, 2, width_ratios=(1.25, 1)))
+        _show(right.subplots(), shown, len(variables) - len(shown))
+    above, below = left.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
     style = looks(list(runs))
     lowest = min(
         (_draw(above, below, style[name], name, run) for name, run in runs.items()), default=math.inf
@@ -83,6 +94,22 @@ def _draw(above: Axes, below: Axes, look: tuple[str, str], label: str, columns: 
                label=label)  # fmt: skip
     below.plot(evaluations, sigmas, color=colour, linewidth=1.2)
     return float(min(values))
+
+
+def _show(axes: Axes, variables: Sequence[tuple[str, float, str]], hidden: int) -> None:
+    """Draw where each variable lies between its limits, the first on top, with its name and its value."""
+    places = range(len(variables), 0, -1)
+    axes.hlines(places, 0, 1, color="0.88", linewidth=3)
+    axes.plot([position for _, position, _ in variables], places, "o", color=COLOURS[0], markersize=4)
+    small = 8 if len(variables) <= 30 else 6
+    axes.set_yticks(list(places), [name for name, _, _ in variables], fontsize=small)
+    for place, (_, _, value) in zip(places, variables, strict=True):
+        axes.annotate(value, (1.03, place), va="center", fontsize=small, color="0.3", annotation_clip=False)
+    axes.set(xlim=(-0.02, 1.02), ylim=(0.3, len(variables) + 0.7), xticks=(0, 1))
+    axes.set_xticklabels(["low", "high"])
+    axes.set_xlabel(f"best so far, and {hidden:,} more" if hidden else "best so far")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
 
 
 def _mark(axes: Axes, target: float) -> None:

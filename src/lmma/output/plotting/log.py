@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from lmma.output.plotting.style import COLOURS, quieten, thousands
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Columns = Mapping[str, Sequence[float | None]]
+Columns = Mapping[str, Sequence[Any]]
+NAMED = 12  # variables that are drawn
 
 
 def panels(columns: Columns, *, title: str = "") -> Figure:
@@ -22,14 +23,20 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
     ----------
     columns : mapping
         ``evaluations, best_fun, sigma, step, seconds, restarts``, one list each, None where a number is
-        not finite.
+        not finite. If there are ``positions``, dicts of name: position between limits, a panel below shows
+        those that moved most.
     title : str
         What stands above the figure.
     """
     from matplotlib.figure import Figure  # and not pyplot, which keeps global state
 
-    figure = Figure(figsize=(9.0, 6.0), layout="constrained")
-    axes = figure.subplots(2, 2, sharex=True)
+    named = [positions or {} for positions in columns.get("positions", ())]
+    figure = Figure(figsize=(9.0, 9.0 if any(named) else 6.0), layout="constrained")
+    above: Any = figure
+    if any(named):
+        above, below = cast(Any, figure.subfigures(2, 1, height_ratios=(2, 1)))
+        _draw_variables(below.subplots(), [float(value or 0) for value in columns["evaluations"]], named)
+    axes = above.subplots(2, 2, sharex=True)
     rates = _rates(columns)
     evaluations = [float(value or 0) for value in columns["evaluations"]]
     for place, label, values, colour in (
@@ -63,6 +70,31 @@ def _draw(
     axes.plot(x, y, color=colour, linewidth=1.4, marker="o" if len(x) == 1 else None, markersize=4)
     if not linear and min(y) > 0 and max(y) > 20 * min(y):
         axes.set_yscale("log")
+
+
+def _draw_variables(
+    axes: Axes, evaluations: Sequence[float], named: Sequence[Mapping[str, float | None]]
+) -> None:
+    """Draw where the best lay between its limits, name by name, of those that moved most."""
+    tracks = {
+        name: [(x, y) for x, at in zip(evaluations, named, strict=True) if (y := at.get(name)) is not None]
+        for name in dict.fromkeys(name for at in named for name in at)
+    }
+    moved = {
+        name: max(y for _, y in track) - min(y for _, y in track) for name, track in tracks.items() if track
+    }
+    shown = sorted(moved, key=lambda name: -moved[name])[:NAMED]
+    for number, name in enumerate(name for name in moved if name in shown):
+        x, y = zip(*tracks[name], strict=True)
+        axes.step(x, y, where="post", color=COLOURS[number % len(COLOURS)], linewidth=1.2,
+                  linestyle="-" if number < len(COLOURS) else "--", label=name)  # fmt: skip
+    more = len(moved) - len(shown)
+    axes.set(ylim=(-0.03, 1.03), yticks=(0, 1), xlabel="evaluations")
+    axes.set_yticklabels(["low", "high"])
+    axes.set_ylabel(f"best, by variable ({more:,} more)" if more > 0 else "best, by variable")
+    axes.xaxis.set_major_formatter(lambda value, _: thousands(value))
+    quieten(axes)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _rates(columns: Columns) -> list[float | None]:

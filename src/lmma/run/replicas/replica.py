@@ -10,8 +10,7 @@ import hashlib
 import pickle
 import threading
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from lmma.evaluation.cluster.worker_host import HostSetup, WorkerHost
 from lmma.kernels.blas import using_blas_threads
 from lmma.run.checkpoint_file import pack, unpack
 from lmma.strategies import Strategy
+from lmma.strategies.parts.bounds import read_bounds
 
 BLOCK = 1024  # 64-bit words that a checksum adds up before it mixes
 NO_STATE = -1
@@ -111,23 +111,19 @@ def take_state(strategy: Strategy, position: Position) -> ReplicaState:
     zeros = {name: array for name, array in arrays.items() if array.size > BLOCK and not array.any()}
     header = {"zeros": {name: [array.dtype.str, list(array.shape)] for name, array in zeros.items()}}
     kept = {name: array for name, array in arrays.items() if name not in zeros}
-    options: dict[str, Any] = {
-        "popsize": strategy.popsize, "dtype": strategy.dtype.name,
-        "tolx": strategy.tolx, "tolfun": strategy.tolfun, **strategy.options,
-    }  # fmt: skip
-    recipe = pickling.dumps((type(strategy), strategy.n, strategy.box, options))
+    recipe = pickling.dumps((strategy.n, *strategy.recipe()))
     return ReplicaState(position, recipe, pack(header, kept))
 
 
 def from_state(state: ReplicaState) -> Strategy:
     """Return the strategy that ``state`` was taken of."""
-    cls, n, box, options = pickle.loads(state.recipe)
+    n, cls, options = pickle.loads(state.recipe)
     header, arrays = unpack(state.saved)
     for name, (dtype, shape) in header["zeros"].items():
         arrays[name] = np.zeros(shape, dtype=dtype)
-    x0 = np.zeros(n) if box is None else np.clip(np.zeros(n), box.lower, box.upper)
-    if box is not None:
-        options |= {"bounds": SimpleNamespace(lb=box.lower, ub=box.upper), "boundary": box.name}
+    x0 = np.zeros(n)
+    if options.get("bounds") is not None:
+        x0 = np.clip(x0, *read_bounds(options["bounds"], n))
     strategy: Strategy = cls(x0, 1.0, rng=0, **options)
     strategy.set_state(arrays)
     return strategy

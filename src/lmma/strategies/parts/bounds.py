@@ -301,6 +301,13 @@ def box(
     return made
 
 
+def opened(closed: Box, columns: Indices) -> Box:
+    """Return a box like ``closed`` with no bounds at ``columns``, which somebody else keeps."""
+    lower, upper = closed.lower.astype(np.float64), closed.upper.astype(np.float64)
+    lower[columns], upper[columns] = -math.inf, math.inf
+    return type(closed)(lower, upper, closed.lower.dtype)
+
+
 def _refuse_what_precision_cannot_tell(made: Box, lower: Values, upper: Values) -> None:
     """Raise ValueError where no number of the box's precision lies between two bounds, or one in each."""
     if np.any(empty := made.lower > made.upper):

@@ -13,8 +13,8 @@ from typing import ClassVar, final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.parts.linalg import add_product
-from lmma.strategies.parts.recombination import Array
+from lmma.strategies.parts.linalg import add_product, row_squares
+from lmma.strategies.parts.recombination import Array, Indices
 
 RENEW = 1000  # updates between two exact inversions, against drift
 WATCH = 20  # updates between two looks at the correlations: they change slowly
@@ -47,6 +47,10 @@ class Core(ABC):
         """Return A^-T v for each row v."""
 
     @abstractmethod
+    def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
+        """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
+
+    @abstractmethod
     def multiply(self, rows: Array, images: Array, duals: Array, gains: Array, fade: float) -> None:
         """Set A to A (I + G/2) for G = sum_p gains_p q_p q_p^T - fade I with the rows q_p.
 
@@ -68,6 +72,10 @@ class IdentityCore(Core):
     transposed_times = times
     solved = times
     transposed_solved = times
+
+    def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
+        """Return ones, and entries of ``axes``."""
+        return np.ones(len(columns)), axes[:, columns]
 
     def multiply(self, rows: Array, images: Array, duals: Array, gains: Array, fade: float) -> None:
         """Do nothing."""
@@ -100,6 +108,10 @@ class FullCore(Core):
     def transposed_solved(self, rows: Array) -> Array:
         """Return A^-T v for each row v."""
         return rows @ self.inverse
+
+    def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
+        """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
+        return row_squares(self.matrix, columns), axes @ self.matrix[columns].T
 
     def multiply(self, rows: Array, images: Array, duals: Array, gains: Array, fade: float) -> None:
         """Set A to A (I + G/2), and its inverse accordingly."""

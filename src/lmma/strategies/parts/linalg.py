@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lmma.strategies.parts.recombination import Array
+from lmma.strategies.parts.recombination import Array, Indices
 
 BLOCK = 65536  # numbers handled at a time: they stay in the second-level cache
 
@@ -30,6 +30,13 @@ def subtract_outer(rows: Array, coefficients: Array, vector: Array, columns: int
     for start in range(0, len(vector), columns):
         part = slice(start, start + columns)
         rows[:, part] -= coefficients * vector[part]
+
+
+def row_squares(matrix: Array, rows: Indices) -> Array:
+    """Return the squared lengths of some rows of ``matrix``, in double precision."""
+    some = matrix[rows]
+    squares: Array = np.vecdot(some, some).astype(np.float64)
+    return squares
 
 
 def excess(size: float) -> float:

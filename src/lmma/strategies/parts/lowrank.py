@@ -26,6 +26,17 @@ def folded_transposed(d: Array, alpha: float, mix: Array, vectors: Array) -> Arr
     return alpha * d + ((d @ vectors.T) @ mix.T).astype(d.dtype) @ vectors
 
 
+def folded_variances(alpha: float, mix: Array, columns: Array, gram: Array) -> Array:
+    """Return the diagonal of M M^T for M = ``alpha I + V^T mix^T V``, where V has these ``columns``.
+
+    With v a column of V and K = mix^T it is alpha^2 + 2 alpha v^T K v + v^T K gram K^T v.
+    """
+    v = columns.astype(np.float64)
+    w = mix @ v  # K^T v
+    variances: Array = alpha**2 + np.einsum("ij,ij->j", w, 2 * alpha * v + gram @ w)
+    return variances
+
+
 def leading_axes(rows: Array, k: int) -> tuple[Array, Array]:
     """Return the ``k`` leading eigenvectors of ``rows^T rows`` as rows, and their eigenvalues.
 

@@ -1,0 +1,81 @@
+"""How a function is called with values by name: as keywords, or as one dict, as its signature asks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.space.space import Space, nearest
+
+
+@final
+class NamedValues:
+    """Calls ``fun`` with the values that a vector stands for; it travels to workers, and decodes there.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(speed=..., gear=...)`` or ``fun({"speed": ..., "gear": ...})``.
+    space : Space
+        What vectors mean.
+    args : tuple
+        Further arguments, which stand after the dict.
+    """
+
+    def __init__(self, fun: Callable[..., Any], space: Space, args: tuple[Any, ...] = ()) -> None:
+        self.fun = fun
+        self.space = space
+        self.by_keyword = takes_keywords(fun, space, args)
+
+    def __call__(self, x: npt.NDArray[np.floating], *args: Any) -> Any:
+        """Return ``fun`` of the values of ``x``; of rows, of one array of values for each variable."""
+        values = self.space.decode(x) if x.ndim == 1 else self.space.columns(x)
+        return self.fun(**values) if self.by_keyword else self.fun(values, *args)
+
+
+def takes_keywords(fun: Callable[..., Any], space: Space, args: tuple[Any, ...] = ()) -> bool:
+    """Return whether ``fun`` takes the variables as keywords; False if it takes one dict.
+
+    TypeError names the variable that a function with keywords does not take, or the parameter it lacks.
+    """
+    if args or hasattr(fun, "takes_values"):
+        return False
+    try:
+        parameters = inspect.signature(fun).parameters
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    named = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if not any(name in named for name in space) and not (anything and not _needed(named)):
+        positional = [
+            p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        if len(positional) == 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
+            return False
+        if len(_needed(named)) <= 1 and positional:
+            return False
+    missing = [] if anything else [name for name in space if name not in named]
+    if missing:
+        raise TypeError(
+            f"fun does not take the variable {missing[0]!r} of the space{nearest(missing[0], list(named))}: "
+            f"give it a parameter {missing[0]!r}, **others, or a single one for a dict of all values"
+        )
+    lacking = [name for name in _needed(named) if name not in space]
+    if lacking:
+        raise TypeError(
+            f"fun wants {lacking[0]!r}, which the space does not have{nearest(lacking[0], list(space))}: add "
+            "a variable (lmma.Fixed for a constant), or give the parameter a default"
+        )
+    return True
+
+
+def _needed(named: dict[str, inspect.Parameter]) -> list[str]:
+    return [name for name, parameter in named.items() if parameter.default is parameter.empty]

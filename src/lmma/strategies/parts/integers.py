@@ -1,0 +1,201 @@
+"""Integer coordinates: values are rounded for fun, the search goes on between them and cannot get stuck.
+
+Candidates are rounded after they are drawn, and the search learns from z, which knows nothing of it: no
+archive of unrounded candidates is kept. What could go wrong is that steps become too short to reach another
+integer. So, after every update and for each integer coordinate j,
+
+* *centring*: where better candidates left the integer of the mean, they count as that integer, and the others
+  are moved just far enough to make up for the bias (Marty, Hansen, Auger, Semet, Heron, PPSN 2024). Here it
+  acts on the mean alone, m_j += sum_i w_i delta_ij;
+* *bounds on the mutation probability*, that of another integer than the mean's: at least alpha; and, if none
+  of the better candidates was another integer, at most what it was before. The first keeps integers
+  searching, the second keeps many of them from drowning what continuous coordinates say (Hamano, Saito,
+  Nomura, Shirakawa, GECCO 2022; Hamano and others, GECCO 2025).
+
+=======  ==============  ==========  =================================================================
+symbol   code            shape       meaning
+=======  ==============  ==========  =================================================================
+alpha    ``alpha``       float       1 - 0.73^(1/discrete): 73% of the candidates have no forced mutation
+p_mut    ``reach``       (count,)    mutation probability after the last generation
+s_j      ``deviation``   (count,)    sigma scale_j sqrt(C_jj), the standard deviation of the coordinate
+-        ``columns``     (count,)    which coordinates are integers
+-        ``unrounded``   (lam, count) the candidates before they were rounded
+=======  ==============  ==========  =================================================================
+
+A bound on s_j is kept by ``scale``, the factor that a step size for each coordinate has anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.parts.recombination import Array, Indices
+
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+UNFORCED = 0.73  # share of candidates in which no discrete coordinate is forced to change
+LEAST = 1e-16  # a probability that arithmetic can still tell from 0, and from a half
+
+
+def least_mutation(discrete: int) -> float:
+    """Return alpha, the least mutation probability of each of so many discrete coordinates."""
+    return float(1 - UNFORCED ** (1 / max(1, discrete)))
+
+
+@final
+class Integers:
+    """The integer coordinates of a strategy.
+
+    Parameters
+    ----------
+    columns : ndarray, (count,)
+        Which coordinates are integers.
+    lower, upper : ndarray, (count,)
+        Their least and largest values, which may be infinite.
+    n : int
+        The number of all coordinates.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("reach",)
+
+    def __init__(self, columns: Indices, lower: Values, upper: Values, n: int) -> None:
+        self.columns = columns
+        self.lower, self.upper = np.ceil(lower), np.floor(upper)
+        self.continuous: Indices = np.setdiff1d(np.arange(n), columns)
+        self.alpha = least_mutation(len(columns))
+        self.reach: Values = np.full(len(columns), 0.5 - LEAST)
+        self.unrounded: Array = np.zeros((0, len(columns)))
+        self._select = _as_slice(columns)
+
+    def among(self, discrete: int) -> None:
+        """Take note of how many discrete variables there are, choices beside the strategy included."""
+        self.alpha = least_mutation(max(discrete, len(self.columns)))
+
+    def expect(self, popsize: int, dtype: npt.DTypeLike) -> None:
+        """Prepare for a generation of so many candidates."""
+        if self.unrounded.shape[0] != popsize or self.unrounded.dtype != dtype:
+            self.unrounded = np.empty((popsize, len(self.columns)), dtype=dtype)
+
+    def round(self, candidates: Array, first: int = 0) -> None:
+        """Round candidates number ``first`` and on in place, and remember what they were before."""
+        part = candidates[:, self._select]
+        self.unrounded[first : first + len(candidates)] = part
+        candidates[:, self._select] = self._rounded(part)
+
+    def round_rows(self, candidates: Array, rows: Indices) -> None:
+        """Do so for the candidates at ``rows``."""
+        for row in rows.tolist():
+            self.round(candidates[row : row + 1], row)
+
+    def rounded(self, x: Array) -> Array:
+        """Return ``x``, one point, with its integers rounded."""
+        x = x.copy()
+        x[self._select] = self._rounded(x[self._select])
+        return x
+
+    def hold(self, points: Array) -> bool:
+        """Return whether the integers of ``points``, one per row, are integers within their bounds."""
+        part = points[:, self._select]
+        return bool(np.all((part == np.rint(part)) & (part >= self.lower) & (part <= self.upper)))
+
+    def _rounded(self, part: Array) -> Array:
+        return np.clip(np.rint(part), self.lower, self.upper).astype(part.dtype)
+
+    def centred(self, mean: Values, order: Indices, weights: Array) -> tuple[Values, Flags]:
+        """Return by how much centring moves the mean, and where better candidates were other integers.
+
+        ``mean`` is what the candidates were drawn around, here; ``order`` has the best first.
+        """
+        mu = min(len(weights), len(order))
+        x = self.unrounded[order[:mu]].astype(np.float64)
+        share = weights[:mu] / weights[:mu].sum()
+        rounded = np.clip(np.rint(x), self.lower, self.upper)
+        moved = rounded != self._rounded(mean)
+        delta = np.where(moved, rounded - x, 0.0)
+        bias = delta.sum(axis=0)
+        back = np.where(moved, 0.0, rounded - x)
+        back[bias * back >= 0.0] = 0.0  # what would add to the bias stays where it is
+        room = back.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(room != 0.0, np.minimum(1.0, -bias / room), 0.0)
+        return share @ (delta + part * back), moved.any(axis=0)
+
+    def bounded(self, mean: Values, deviation: Array, succeeded: Flags) -> tuple[Values, Values]:
+        """Return mean and standard deviations such that mutation probabilities keep their bounds.
+
+        Both are those of the integer coordinates. ``succeeded`` says where better candidates were other
+        integers than the mean's; elsewhere the probability must not grow.
+        """
+        from scipy.special import ndtr, ndtri
+
+        alpha, half = self.alpha, 0.5 - LEAST
+        here = np.clip(np.rint(mean), self.lower, self.upper)
+        below, above = here - 0.5, here + 0.5
+        low, up = ndtr((below - mean) / deviation), ndtr((mean - above) / deviation)
+        first, last = here <= self.lower, here >= self.upper
+        cap = np.where(succeeded, half, np.maximum(self.reach, alpha))
+
+        # Outermost integers are left on one side alone: the mean goes where that happens as often as it may
+        one_sided = np.clip(np.where(first, up, low), alpha, cap)
+        one_sided = np.clip(one_sided, LEAST, half)
+        wide = np.maximum(deviation, 0.5 / -ndtri(alpha))
+        away = wide * -ndtri(one_sided)
+        at_the_end = np.where(first, above - away, below + away)
+
+        # Others on both sides, each at least half as often
+        resting = np.where(succeeded, alpha / 2, 1 - cap)  # the least probability of staying
+        mid = np.maximum(1 - low - up, resting)
+        low, up = np.maximum(low, alpha / 2), np.maximum(up, alpha / 2)
+        total = low + mid + up
+        spare = np.maximum(total - alpha - resting, LEAST)
+        too_much = np.minimum((total - 1) / spare, 1.0)
+        low, up = (np.clip(p - too_much * (p - alpha / 2), LEAST, half) for p in (low, up))
+        left, right = -ndtri(low), -ndtri(up)
+        between = (below * right + above * left) / (left + right)
+
+        end = first | last
+        self.reach = np.where(end, one_sided, low + up)
+        return np.where(end, at_the_end, between), np.where(end, wide, 1 / (left + right))
+
+
+def _as_slice(columns: Indices) -> Any:
+    """Return a slice for columns without gaps, which NumPy reads much faster."""
+    if len(columns) and columns[-1] - columns[0] + 1 == len(columns):
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+    return columns
+
+
+def checked_integrality(integrality: Any, n: int) -> Indices:
+    """Return which of ``n`` coordinates are integers, from what a user gives as ``integrality``."""
+    given = np.asarray(integrality)
+    if given.dtype.kind not in "biuf" or given.shape not in ((), (1,), (n,)):
+        raise ValueError(
+            f"integrality must be True, or {n} entries of 1 for an integer and 0 for a real variable; "
+            f"got {integrality!r:.80}"
+        )
+    if not np.all((given == 0) | (given == 1)):
+        raise ValueError(
+            f"integrality must be 1 for an integer and 0 for a real variable, got {integrality!r:.80}; "
+            "for SciPy's kinds 2 and 3 use lmma.Space"
+        )
+    columns: Indices = np.flatnonzero(np.broadcast_to(given, (n,)))
+    return columns
+
+
+def integers(columns: Indices, lower: Values, upper: Values, n: int) -> Integers | None:
+    """Return the integers among ``n`` coordinates with these bounds, (n,) each; None if there are none.
+
+    Where bounds leave no integer, ValueError names the coordinate; where they leave one, it is that one.
+    """
+    low, high = np.ceil(lower[columns]), np.floor(upper[columns])
+    if np.any(empty := low > high):
+        i = int(columns[np.flatnonzero(empty)[0]])
+        raise ValueError(
+            f"bounds of coordinate {i}, [{lower[i]:g}, {upper[i]:g}], hold no integer, but integrality asks "
+            "for one: widen them"
+        )
+    return Integers(columns, low, high, n) if len(columns) else None
