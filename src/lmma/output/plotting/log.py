@@ -85,8 +85,8 @@ def _draw_variables(
     }
     shown = sorted(moved, key=lambda name: -moved[name])[:NAMED]
     for number, name in enumerate(name for name in moved if name in shown):
-        x, y = zip(*tracks[name], strict=True)
-        axes.step(x, y, where="post", color=COLOURS[number % len(COLOURS)], linewidth=1.2,
+        places, heights = [x for x, _ in tracks[name]], [y for _, y in tracks[name]]
+        axes.step(places, heights, where="post", color=COLOURS[number % len(COLOURS)], linewidth=1.2,
                   linestyle="-" if number < len(COLOURS) else "--", label=name)  # fmt: skip
     more = len(moved) - len(shown)
     axes.set(ylim=(-0.03, 1.03), yticks=(0, 1), xlabel="evaluations")
