@@ -340,11 +340,10 @@ class PulsingES(ES):
             order = np.concatenate((order, np.setdiff1d(np.arange(self.popsize), order)))
         weights = mean_weights(best.weights, len(order))
         z_mean = weighted_mean(weights, order, self.z, self.threads)
-        mu_e = 1 / float(weights @ weights)
-        return best._replace(order=order, mu_w=mu_e, z_mean=z_mean, d_mean=self.transform.apply(z_mean))
-
-    def _move(self, best: Selection) -> Array:
-        return self.parameters.c_m * super()._move(best)
+        d_mean = self.parameters.c_m * self.transform.apply(z_mean)
+        if self.integers is not None:  # they jump: to be far from what is bad says little of where to go
+            d_mean[self.integers.columns] = best.d_mean[self.integers.columns]
+        return best._replace(order=order, mu_w=1 / float(weights @ weights), z_mean=z_mean, d_mean=d_mean)
 
 
 @final
