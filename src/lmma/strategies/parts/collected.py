@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
 
+from lmma import kernels
 from lmma.strategies.parts.rank_weights import active_weights
-from lmma.strategies.parts.recombination import Array, Indices, Selection
+from lmma.strategies.parts.recombination import Array, Selection
 
 
 class Ranked(NamedTuple):
     """Candidates of one or more generations, with what each counts for."""
 
     z: Array  # (rows, n)
-    ranks: Array  # (rows,) active weights v_i, which sum to 0
-    better: Indices  # rows that were selected
-    weights: Array  # their weights w_i
-    worse: Indices  # rows with negative v_i
-    generations: int
+    ranks: kernels.Ranks
 
 
 @final
@@ -57,16 +55,19 @@ class Collected:
         z[: len(z) - count] = self.z[: len(z) - count]
         np.take(best.sampled_z, best.order, axis=0, out=z[len(z) - count :], mode="clip")
         self.waiting = 0
-        return ranked(z, counts, best.weights)
+        return Ranked(z, ranks_of(tuple(counts), best.weights.tobytes()))
 
 
-def ranked(z: Array, counts: list[int], weights: Array) -> Ranked:
-    """Return generations of ``counts`` ranked rows each, selected with ``weights`` as far as these go."""
+@lru_cache(16)
+def ranks_of(counts: tuple[int, ...], weights: bytes) -> kernels.Ranks:
+    """Return what each row of generations of ``counts`` ranked candidates counts for.
+
+    The selected are weighted as far as ``weights`` (float64) go, and sum to 1 in each generation.
+    """
     ranks = np.concatenate([active_weights(count) for count in counts])
-    selected = np.concatenate([_closed(weights, count) for count in counts])
-    better, worse = np.flatnonzero(selected > 0), np.flatnonzero(ranks < 0)
-    kept = selected[better].astype(z.dtype)
-    return Ranked(z, ranks.astype(z.dtype), better, kept, worse, len(counts))
+    selected = np.concatenate([_closed(np.frombuffer(weights), count) for count in counts])
+    ranks.flags.writeable = selected.flags.writeable = False  # every caller shares them
+    return kernels.Ranks(ranks, selected, len(counts))
 
 
 def _closed(weights: Array, count: int) -> Array:
