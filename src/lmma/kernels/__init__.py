@@ -120,4 +120,5 @@ def _announced(kernel: Callable[P, R]) -> Callable[P, R]:
 
 
 if missing is not None:  # every strategy draws its candidates through one of these
-    normals, lm_sample, pulse_sample = map(_announced, (normals, lm_sample, pulse_sample))
+    normals, lm_sample = _announced(normals), _announced(lm_sample)
+    pulse_sample = _announced(pulse_sample)

@@ -25,7 +25,7 @@ def pulse_sample(
     *,
     threads: int = 0,
 ) -> None:
-    """Draw z of the candidates from ``place`` (generation, first) on; set ``out`` to mean + steps * (B L z)."""
+    """Draw z of the candidates from ``place`` on; set ``out`` to mean + steps * (B L z)."""
     _, axes, longs, _, gains = metric
     _core.pulse_sample(*key, *place, axes, longs, gains, cross, mean, steps, z, out, threads or THREADS)
 
@@ -52,14 +52,14 @@ def pulse_learn(
     )
     images, duals, damping = turns or (None, None, None)
     _core.pulse_learn(
-        z, paths, v, w, t, scales, axes, longs, gains, sizes, np.array(rates), images, duals, damping, *learned,
-        threads or THREADS,
+        z, paths, v, w, t, scales, axes, longs, gains, sizes, np.array(rates), images, duals, damping,
+        *learned, threads or THREADS,
     )  # fmt: skip
     return learned
 
 
 def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, Array]:
-    """Set ``axes`` to the leading eigenvectors of ``rows^T rows``; return eigenvalues, sums of fourth powers."""
+    """Set ``axes`` to the leading eigenvectors of ``rows^T rows``; return eigenvalues and fourth powers."""
     if min(rows.shape) > MOST_ROWS:
         return twin_pulse.leading_axes(rows, axes)
     sizes, fourths = np.empty(len(axes)), np.empty(len(axes))

@@ -1,4 +1,4 @@
-"""The kernels of pulse in plain NumPy: the meaning of the compiled ones. ``strategies/pulse.py`` has the formulas.
+"""The kernels of pulse in plain NumPy: the meaning of the compiled ones. ``pulse.py`` has the formulas.
 
 All rows that pulse forms lie in the span of z, its paths and its axes until D changes, so they are found as
 coefficients first, from one product of all z with all axes:

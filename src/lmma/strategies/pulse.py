@@ -62,7 +62,14 @@ from lmma.strategies.parts.dense_core import Core, FullCore, IdentityCore
 from lmma.strategies.parts.linalg import centred
 from lmma.strategies.parts.parameters import Parameters, RankParameters, constant, derived
 from lmma.strategies.parts.rank_weights import active_weights
-from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate, default_popsize, weighted_mean
+from lmma.strategies.parts.recombination import (
+    Array,
+    Indices,
+    Selection,
+    cumulate,
+    default_popsize,
+    weighted_mean,
+)
 from lmma.strategies.parts.stepsize import crowding
 
 # What each constant is worth, and how it was chosen: docs/research.md, "Constants".
@@ -96,9 +103,7 @@ class PulseParameters(Parameters):
 
     mu_e: float = derived(lambda p: 1 / float(np.sum(np.square(mean_weights(p.weights, p.lam)))))
     c_m: float = constant(lambda p: 1 + 0.2 * min(1.0, share(p) ** 2))
-    c_sigma: float = constant(
-        lambda p: min(1.1 * p.lam / p.n, max(0.2, min(0.3, 0.2 / math.sqrt(share(p)))))
-    )
+    c_sigma: float = constant(lambda p: min(1.1 * p.lam / p.n, max(0.2, min(0.3, 0.2 / math.sqrt(share(p))))))
     d_sigma: float = constant(lambda p: min(2.0, max(0.8, 40 / p.n * share(p))))
     crowd: float = derived(lambda p: crowding(p.mu_e, p.n))
     c_scale: float = constant(lambda p: min(2 * diagonal_rate(p), 0.2))  # c_D

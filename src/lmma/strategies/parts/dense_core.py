@@ -1,8 +1,7 @@
 """The matrix A between a diagonal and a few stretched directions: the identity, or full and learned.
 
 The full one is learned as MA-ES learns M, with active weights: A <- A (I + G/2). It changes at a rate of
-1/n^2, so G is summed up over several calls, which costs n^2 / 2 for each row, and A and its inverse are multiplied
-once for all of them.
+1/n^2, so G is summed up over several calls, and A and its inverse are multiplied once for all of them.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Core(ABC):
 
     @abstractmethod
     def learn(self, rows: Array, gains: Array, fade: float) -> None:
-        """Let A become A (I + G/2), sooner or later, for G = sum_p gains_p q_p q_p^T - fade I with the rows q_p."""
+        """Let A become A (I + G/2), now or later: G = sum_p gains_p q_p q_p^T - fade I with the rows q_p."""
 
 
 @final
