@@ -14,14 +14,20 @@ from typing import ParamSpec, TypeVar
 
 from lmma.kernels import presence
 from lmma.kernels.twin import Key, Update, fold
+from lmma.kernels.twin_pulse import Metric, Ranks, Rates, Turns
 
 __all__ = [
     "Key",
+    "Metric",
+    "Ranks",
+    "Rates",
+    "Turns",
     "Update",
     "backend",
     "default_threads",
     "fold",
     "in_use",
+    "leading_axes",
     "lm_direction",
     "lm_gram",
     "lm_sample",
@@ -30,9 +36,12 @@ __all__ = [
     "missing",
     "name",
     "normals",
+    "pulse_learn",
+    "pulse_sample",
     "recombine",
     "rescale",
     "squares",
+    "stretched",
 ]
 
 PART = "the compiled core"
@@ -56,6 +65,7 @@ try:
         rescale,
         squares,
     )
+    from lmma.kernels.compiled_pulse import leading_axes, pulse_learn, pulse_sample, stretched
 except ImportError as error:
     if presence.CHOICE != "numpy":
         missing = presence.reason(error)
@@ -77,6 +87,7 @@ except ImportError as error:
         rescale,
         squares,
     )
+    from lmma.kernels.twin_pulse import leading_axes, pulse_learn, pulse_sample, stretched
 
 
 def name() -> str:
@@ -110,3 +121,4 @@ def _announced(kernel: Callable[P, R]) -> Callable[P, R]:
 
 if missing is not None:  # every strategy draws its candidates through one of these
     normals, lm_sample = _announced(normals), _announced(lm_sample)
+    pulse_sample = _announced(pulse_sample)
