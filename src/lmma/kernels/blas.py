@@ -14,9 +14,6 @@ from collections.abc import Callable, Iterator
 # Environment variables from which numerical libraries take their number of threads when they are loaded
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
-# Environment variables from which numerical libraries take their number of threads when they are loaded
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
 
 @functools.cache
 def _library() -> tuple[Callable[[], int], Callable[[int], object]] | None:
