@@ -49,8 +49,8 @@ def test_the_command_needs_no_module_of_posix_systems(python):
         WITHOUT_THEM
         + """
 from lmma.cli import main
-for words in (["methods"], ["minimize", "sphere", "--dim", "4", "--seed", "1", "--max-generations", "20", "--quiet"]):
-    print("status", main(words))
+for words in ("methods", "minimize sphere --dim 4 --seed 1 --max-generations 20 --quiet"):
+    print("status", main(words.split()))
 """,
         quiet=False,
     )
@@ -179,8 +179,5 @@ def test_no_module_but_the_pool_needs_posix(python):
         "lmma.store.sqlite", "lmma.experiments.schedule.processes", "lmma.attack.pipeline",
     )  # fmt: skip
     python("-c", f"{WITHOUT_THEM}\nimport {', '.join(modules)}")
-    words = python(
-        "-c",
-        f"{WITHOUT_THEM}\ntry:\n    import lmma.evaluation.pool.pool\nexcept ImportError as error:\n    print(error)",
-    )
-    assert "Linux and macOS" in words
+    tried = "try:\n    import lmma.evaluation.pool.pool\nexcept ImportError as error:\n    print(error)"
+    assert "Linux and macOS" in python("-c", f"{WITHOUT_THEM}\n{tried}")

@@ -59,7 +59,7 @@ def test_a_valley_is_solved(method):
 
 def test_a_checkpoint_is_gone_on_from(tmp_path):
     file = tmp_path / "run.npz"
-    call = dict(x0=np.zeros(6), sigma0=0.3, rng=1)
+    call = {"x0": np.zeros(6), "sigma0": 0.3, "rng": 1}
     whole = lmma.minimize(rosenbrock, **call, maxiter=60)
     lmma.minimize(rosenbrock, **call, maxiter=30, checkpoint=file)
     parts = lmma.minimize(rosenbrock, **call, maxiter=60, checkpoint=file)
@@ -68,14 +68,14 @@ def test_a_checkpoint_is_gone_on_from(tmp_path):
 
 
 def test_workers_work_or_are_refused_with_a_way_out():
-    try:
-        result = lmma.minimize(rosenbrock, np.zeros(4), 0.3, rng=1, maxiter=5, workers=2)
-    except ValueError as error:
-        assert os.name != "posix"
-        assert "executor" in str(error)
-    else:
-        assert result.failures == 0
-        assert result.x.tolist() == lmma.minimize(rosenbrock, np.zeros(4), 0.3, rng=1, maxiter=5).x.tolist()
+    call = {"x0": np.zeros(4), "sigma0": 0.3, "rng": 1, "maxiter": 5}
+    if os.name != "posix":
+        with pytest.raises(ValueError, match="executor"):
+            lmma.minimize(rosenbrock, **call, workers=2)
+        return
+    result = lmma.minimize(rosenbrock, **call, workers=2)
+    assert result.failures == 0
+    assert result.x.tolist() == lmma.minimize(rosenbrock, **call).x.tolist()
 
 
 def test_the_command_solves_a_problem(tmp_path):

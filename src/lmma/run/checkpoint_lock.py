@@ -27,7 +27,7 @@ if fcntl is None:
     with contextlib.suppress(ImportError):
         import msvcrt  # Windows
 
-FAR = 1 << 30  # the byte that Windows locks: nobody could read a locked one, and the owner's name is to be read
+FAR = 1 << 30  # the byte that Windows locks: a locked one cannot be read, and the owner's name is to be
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # what a file system without locks answers
 
 
@@ -168,8 +168,9 @@ def _owner(path: Path) -> dict[str, Any]:
 def _is_dead(owner: dict[str, Any]) -> bool:
     """Return whether a process of this machine is known to have ended."""
     pid = owner.get("pid")
-    here = owner.get("host") == socket.gethostname() and isinstance(pid, int) and pid > 0
-    return here and is_gone(int(pid)) is True
+    if owner.get("host") != socket.gethostname() or not isinstance(pid, int) or pid < 1:
+        return False
+    return is_gone(pid) is True
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
