@@ -1,13 +1,12 @@
-"""Where a gradient method is better, and where it is not: SciPy's with finite differences beside a method of ours.
+"""Where a gradient method is better, and where it is not: SciPy's with finite differences beside ours.
 
     python benchmarks/gradient_methods.py                       # n = 32, some minutes
     python benchmarks/gradient_methods.py --n 128 --method auto
 
-Every call of the function is counted, those for differences too, up to the first value at or below the target.
-Starts are uniform in [-5, 5]^n; all contenders set out from the same ones. ``exact``: eleven functions to 1e-10,
-medians over seeds in thousands of calls, the number of runs that arrived in brackets if not all did, or the value at
-which the median run ended. ``disturbed``: the same functions as simulators give them, to 1e-8, within the same budget
-Writes a Markdown table for each.
+Every call of the function is counted, those for differences too, up to the first value at or below the
+target. Starts are uniform in [-5, 5]^n; all contenders set out from the same ones. The first table: eleven
+functions to 1e-10, medians over seeds in thousands of calls, the number of runs that arrived in brackets if
+not all did, or the value at which the median run ended. The second: two of them as simulators give them, to 1e-8.
 """
 
 from __future__ import annotations
@@ -111,7 +110,9 @@ def table(rows: dict[str, list[str]], head: list[str]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--n", type=int, default=32)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--method", default="auto")

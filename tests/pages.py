@@ -1,8 +1,8 @@
 """The listings of the documentation: which there are, and how they are run.
 
-The listings of a page are run in order in one empty folder, so that a later one can use files of an earlier one:
+The listings of a page are run in order in one empty folder, so that later ones can use files of earlier ones:
 
-- a Python listing as a program of its own; one that begins with ``# name.py`` is written to that file instead,
+- a Python listing as a program of its own; one that begins with ``# name.py`` is written to that file,
 - a shell listing line by line (``\\`` goes on with a line); what installs, or needs a cluster, is not run.
 
 A comment above a listing says what it needs: ``<!-- slow -->`` minutes, ``<!-- needs cma -->`` that module,
@@ -21,7 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "results" not in page.relative_to(ROOT).parts]
-LISTING = re.compile(r"^(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+LISTING = re.compile(
+    r"^(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
+)
 LMMA = shlex.join([sys.executable, "-m", "lmma"])
 # Words that a line of a shell listing may begin with without being run: they install, or need many machines.
 NOT_RUN = ("pip", "make", ".venv/bin/pip", "git")

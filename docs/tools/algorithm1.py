@@ -14,8 +14,16 @@ PAGE = ROOT / "docs" / "algorithm1.md"
 
 # Line by line: which algorithm it belongs to (black ones are shared), how deep it lies, and what it says.
 LINES = [
-    ("black", 0, r"given $n$, $\lambda = 4 + \lfloor 3 \ln n \rfloor$, $\mu = \lfloor \lambda/2 \rfloor$, $w_i$, $\mu_w$, rates of each"),
-    ("black", 0, r"initialise $t = 0$, $y$, $\sigma$, $p_\sigma = 0$; blue: $p_c = 0$, $C = I$; violet: $M = I$; green: $m_i = 0$"),
+    (
+        "black",
+        0,
+        r"given $n$, $\lambda = 4 + \lfloor 3 \ln n \rfloor$, $\mu = \lfloor \lambda/2 \rfloor$, $w_i$, $\mu_w$, rates of each",
+    ),
+    (
+        "black",
+        0,
+        r"initialise $t = 0$, $y$, $\sigma$, $p_\sigma = 0$; blue: $p_c = 0$, $C = I$; violet: $M = I$; green: $m_i = 0$",
+    ),
     ("black", 0, "repeat"),
     ("black", 1, r"for $i = 1, \ldots, \lambda$"),
     ("black", 2, r"$z_i \sim N(0, I)$"),
@@ -26,17 +34,33 @@ LINES = [
     ("green", 3, r"$d_i = (1 - c_{d,j})\, d_i + c_{d,j}\, m_j\, (m_j \cdot d_i)$"),
     ("black", 2, r"$f_i = f(y + \sigma d_i)$"),
     ("black", 1, r"$y = y + \sigma \sum_i w_i\, d_{i:\lambda}$"),
-    ("black", 1, r"$p_\sigma = (1 - c_\sigma)\, p_\sigma + \sqrt{\mu_w c_\sigma (2 - c_\sigma)} \sum_i w_i\, z_{i:\lambda}$"),
+    (
+        "black",
+        1,
+        r"$p_\sigma = (1 - c_\sigma)\, p_\sigma + \sqrt{\mu_w c_\sigma (2 - c_\sigma)} \sum_i w_i\, z_{i:\lambda}$",
+    ),
     ("blue", 1, r"$p_c = (1 - c_c)\, p_c + \sqrt{\mu_w c_c (2 - c_c)} \sum_i w_i\, d_{i:\lambda}$"),
-    ("blue", 1, r"$C = (1 - c_1 - c_\mu)\, C + c_1\, p_c p_c^T + c_\mu \sum_i w_i\, d_{i:\lambda} d_{i:\lambda}^T$"),
+    (
+        "blue",
+        1,
+        r"$C = (1 - c_1 - c_\mu)\, C + c_1\, p_c p_c^T + c_\mu \sum_i w_i\, d_{i:\lambda} d_{i:\lambda}^T$",
+    ),
     (
         "violet",
         1,
         r"$M = M \left[ I + \frac{c_1}{2} (p_\sigma p_\sigma^T - I) + \frac{c_\mu}{2} (\sum_i w_i\, z_{i:\lambda} z_{i:\lambda}^T - I) \right]$",
     ),
     ("green", 1, r"for $i = 1, \ldots, m$"),
-    ("green", 2, r"$m_i = (1 - c_{c,i})\, m_i + \sqrt{\mu_w c_{c,i} (2 - c_{c,i})} \sum_j w_j\, z_{j:\lambda}$"),
-    ("black", 1, r"$\sigma = \sigma \exp\left[ \frac{c_\sigma}{2} \left( \frac{\lVert p_\sigma \rVert^2}{n} - 1 \right) \right]$"),
+    (
+        "green",
+        2,
+        r"$m_i = (1 - c_{c,i})\, m_i + \sqrt{\mu_w c_{c,i} (2 - c_{c,i})} \sum_j w_j\, z_{j:\lambda}$",
+    ),
+    (
+        "black",
+        1,
+        r"$\sigma = \sigma \exp\left[ \frac{c_\sigma}{2} \left( \frac{\lVert p_\sigma \rVert^2}{n} - 1 \right) \right]$",
+    ),
     ("black", 1, "$t = t + 1$"),
     ("black", 0, "until a stopping criterion is met"),
 ]
@@ -82,7 +106,8 @@ def page() -> str:
     ]
     for number, (colour, depth, text) in enumerate(LINES, 1):
         links = ", ".join(
-            f"[{path.rsplit('/', 1)[1]}](../{path}#A1:{number}@{name}): `{name}`" for path, name in places.get(number, [])
+            f"[{path.rsplit('/', 1)[1]}](../{path}#A1:{number}@{name}): `{name}`"
+            for path, name in places.get(number, [])
         )
         first = colour.partition(",")[0]
         shown = text if first == "black" else f'<span class="a1-{first}">{text}</span>'
@@ -92,5 +117,9 @@ def page() -> str:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text(encoding="utf-8") == page() else f"{PAGE.name} is out of date: run {sys.argv[0]}")
+        sys.exit(
+            0
+            if PAGE.read_text(encoding="utf-8") == page()
+            else f"{PAGE.name} is out of date: run {sys.argv[0]}"
+        )
     PAGE.write_text(page(), encoding="utf-8")

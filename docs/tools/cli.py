@@ -15,8 +15,8 @@ PAGE = ROOT / "docs" / "cli.md"
 HEAD = """\
 # Command line
 
-Made from the parser; `lmma COMMAND --help` prints the same. `python -m lmma` is `lmma` where the command is not on the
-path. Progress goes to standard error, results to standard output.
+Made from the parser; `lmma COMMAND --help` prints the same. `python -m lmma` is `lmma` where the command is
+not on the path. Progress goes to standard error, results to standard output.
 
 | command | what it does |
 |---|---|
@@ -35,8 +35,12 @@ def _command(name: str) -> str:
     for group in parser._action_groups:
         rows = [_row(action) for action in group._group_actions if action.dest not in ("help", "bench")]
         if rows and not any(isinstance(a, argparse._SubParsersAction) for a in group._group_actions):
-            title = {"positional arguments": "Arguments", "options": "Options"}.get(group.title or "", group.title)
-            words.append(f"\n**{(title or '').capitalize()}**\n\n| option | meaning |\n|---|---|\n" + "".join(rows))
+            title = {"positional arguments": "Arguments", "options": "Options"}.get(
+                group.title or "", group.title
+            )
+            words.append(
+                f"\n**{(title or '').capitalize()}**\n\n| option | meaning |\n|---|---|\n" + "".join(rows)
+            )
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             words.append("\n| subcommand | what it does |\n|---|---|\n")
@@ -54,7 +58,11 @@ def _subparser(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentP
 
 
 def _row(action: argparse.Action) -> str:
-    shown = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else str(action.metavar or action.dest)
+    shown = (
+        "{" + ",".join(map(str, action.choices)) + "}"
+        if action.choices
+        else str(action.metavar or action.dest)
+    )
     if not action.option_strings:
         names = shown
     elif action.nargs == 0:

@@ -1,9 +1,8 @@
-"""What MkDocs does besides: pages of code that is linked to, the changelog as a page, formulas without scripts.
+"""What MkDocs does besides: pages of code that is linked to, the changelog, formulas without scripts.
 
-A page links to a file of the repository as it would on any host of repositories, ``../src/lmma/x.py``; for the
-site that file becomes a page of its own. After ``#`` may stand the tag
-``A1:12`` of a line, at which the page then opens. Formulas become MathML, which browsers set themselves: no script,
-no fonts and no network are needed.
+A page links to a file of the repository as it would on any host of repositories, ``../src/lmma/x.py``; for
+the site that file becomes a page of its own. After ``#`` may stand the tag of a line, ``A1:12``, at which the
+page then opens. Formulas become MathML, which browsers set themselves: no script, no fonts, no network.
 """
 
 import html
@@ -23,7 +22,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>
 
 
 def outside(page: str, link: str) -> tuple[str, str] | None:
-    """Return the file of the repository outside docs/ that ``link`` on ``page`` means, and what is sought in it."""
+    """Return the file outside docs/ that ``link`` on ``page`` means, and what is sought in it."""
     path, _, sought = link.partition("#")
     target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), path))
     inside = target.startswith(("docs/", "..")) and not target.startswith("docs/tools/")
@@ -82,7 +81,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def line_of(target: str, sought: str) -> str:
-    """Return the anchor of the line of a file that holds a tag: ``A1:12``, or ``A1:12@ES.tell`` inside that."""
+    """Return the anchor of the line that holds a tag: ``A1:12``, or ``A1:12@ES.tell`` inside that."""
     if not sought:
         return ""
     tag, _, name = sought.partition("@")
@@ -100,7 +99,9 @@ def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
 
     def formula(match: re.Match[str]) -> str:
         display = "block" if match[2] == "[" else "inline"
-        return f'<{match[1]} class="arithmatex">{convert(html.unescape(match[3]), display=display)}</{match[1]}>'
+        return (
+            f'<{match[1]} class="arithmatex">{convert(html.unescape(match[3]), display=display)}</{match[1]}>'
+        )
 
     content = FORMULA.sub(formula, content)
     return ROLE.sub(r'<autoref identifier="\1" optional><code>\1</code></autoref>', content)

@@ -39,7 +39,7 @@ def test_no_version_stands_anywhere_else():
 
 def test_classifiers_name_every_python_that_is_tested():
     named = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if ":: 3." in line}
-    tested = re.search(r'python: \[(.*)\]', text(".github/workflows/tests.yml"))[1]
+    tested = re.search(r"python: \[(.*)\]", text(".github/workflows/tests.yml"))[1]
     assert named == set(re.findall(r"[\d.]+", tested))
     assert f">={min(named, key=lambda v: int(v.split('.')[1]))}" == PROJECT["requires-python"]
 

@@ -84,7 +84,7 @@ def test_a_listing_that_fails_is_noticed(tmp_path, environment):
         run_listing(Listing("python", "print(1 / 0)"), tmp_path, environment)
     with pytest.raises(AssertionError, match="prints nothing"):
         run_listing(Listing("python", "x = 1"), tmp_path, environment)
-    with pytest.raises(AssertionError, match="unknown method|no method|not a method"):
+    with pytest.raises(AssertionError, match="unknown method"):
         run_listing(Listing("sh", "lmma minimize sphere --dim 2 --method such-es\n"), tmp_path, environment)
     with pytest.raises(AssertionError, match="which program"):
         run_listing(Listing("sh", "rm -r everything\n"), tmp_path, environment)
@@ -125,7 +125,11 @@ def test_every_field_of_a_result_is_described():
 
     result = lmma.minimize(lambda x: float(x @ x), [1.0, 2.0], 0.5, rng=1, maxiter=3, history=True)
     text = (ROOT / "docs" / "api" / "result.md").read_text(encoding="utf-8")
-    described = set(re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in text.splitlines() if line[:3] == "| `")))
+    described = set(
+        re.findall(
+            r"`(\w+)`", "\n".join(line.split("|")[1] for line in text.splitlines() if line[:3] == "| `")
+        )
+    )
     assert set(result) <= described
 
 

@@ -34,9 +34,14 @@ def shell(environment, tmp_path):
 def test_the_first_example_of_the_readme_succeeds(python):
     """What a newcomer copies first finds the optimum, and says so."""
     first = next(listing for listing in listings(ROOT / "README.md") if listing.kind == "python")
-    out = python("-c", f"{first.text}\nassert result.success, result.message\nprint(abs(result.x - range(1, 21)).max())")
+    out = python(
+        "-c",
+        f"{first.text}\nassert result.success, result.message\nprint(abs(result.x - range(1, 21)).max())",
+    )
     assert "The target is reached" in out
-    assert float(out.splitlines()[-1]) < 0.01  # |x_i - i| is at most the sum of 20 errors of (1e-6)^(2/3) = 1e-4 each
+    assert (
+        float(out.splitlines()[-1]) < 0.01
+    )  # |x_i - i| is at most the sum of 20 errors of (1e-6)^(2/3) = 1e-4 each
 
 
 def test_make_targets_of_the_readme_exist():

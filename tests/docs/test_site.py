@@ -108,7 +108,9 @@ def test_formulas_are_set_without_scripts(site):
 
 def test_algorithm_1_leads_to_its_lines(site):
     text = (site / "algorithm1.html").read_text(encoding="utf-8")
-    page, line = re.search(r'href="(source/[^"#]*strategies/es\.py\.html)#__codelineno-0-(\d+)"', text).groups()
+    page, line = re.search(
+        r'href="(source/[^"#]*strategies/es\.py\.html)#__codelineno-0-(\d+)"', text
+    ).groups()
     source = (ROOT / "src" / "lmma" / "strategies" / "es.py").read_text(encoding="utf-8").splitlines()
     assert "[A1:" in source[int(line) - 1]
     assert f'id="__codelineno-0-{line}"' in (site / page).read_text(encoding="utf-8")
@@ -135,4 +137,3 @@ def test_every_page_of_the_folder_is_in_the_site(site):
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs")
         assert (site / name.with_suffix(".html")).exists() or (name.name == "README.md"), name
-
