@@ -6,7 +6,8 @@
 Every call of the function is counted, those for differences too, up to the first value at or below the
 target. Starts are uniform in [-5, 5]^n; all contenders set out from the same ones. The first table: eleven
 functions to 1e-10, medians over seeds in thousands of calls, the number of runs that arrived in brackets if
-not all did, or the value at which the median run ended. The second: two of them as simulators give them, to 1e-8.
+not all did, or the value at which the median run ended. The second: two of them as simulators give them, to
+1e-8.
 """
 
 from __future__ import annotations
