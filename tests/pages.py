@@ -80,10 +80,11 @@ def run_listing(listing: Listing, folder: Path, environment: dict[str, str]) -> 
         for line in listing.commands():
             if not line.startswith(NOT_RUN):
                 assert line.startswith("lmma "), f"which program is that? {line}"
-                _run(["sh", "-c", re.sub(r"^lmma ", f"{LMMA} ", line)], folder, environment)
+                said = _run(["sh", "-c", re.sub(r"^lmma ", f"{LMMA} ", line)], folder, environment)
+                assert said, f"prints nothing: {line}"
 
 
-def _run(words: list[str], folder: Path, environment: dict[str, str]) -> None:
+def _run(words: list[str], folder: Path, environment: dict[str, str]) -> str:
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
-    assert done.stdout, f"prints nothing:\n{words[-1]}"
+    return done.stdout
