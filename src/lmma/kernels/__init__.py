@@ -71,7 +71,7 @@ except ImportError as error:
         missing = presence.reason(error)
     if presence.CHOICE == "compiled":
         raise ImportError(
-            f"LMMA_KERNELS=compiled, but {PART} is missing ({missing}): {presence.REMEDY},"
+            f"LMMA_KERNELS=compiled, but {PART} is missing ({missing}): {presence.remedy()},"
             " or unset LMMA_KERNELS"
         ) from error
     from lmma.kernels.twin import (
