@@ -11,6 +11,7 @@ from typing import TextIO
 from lmma.experiments.schedule.display import Display, InFlight
 from lmma.experiments.schedule.eta import Clock, readable, time_left
 from lmma.experiments.schedule.processes import TaskWorker, ready
+from lmma.experiments.schedule.unfinished import EVERY, FOLDER, UnfinishedRuns
 from lmma.experiments.tasks import Solve, Task, refuse_what_is_unknown, unique
 from lmma.store import Store
 
@@ -48,6 +49,8 @@ class Runner:
         Where progress is shown; standard error by default.
     clock : Clock, optional
         What to estimate times with.
+    checkpoint_every : float
+        Seconds between two checkpoints of a run in progress, which are kept beside the store.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Runner:
         *,
         stream: TextIO | None = None,
         clock: Clock | None = None,
+        checkpoint_every: float = EVERY,
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
@@ -65,6 +69,7 @@ class Runner:
         self.tasks = {task.key: task for task in unique(tasks)}
         self.store = store
         self.workers = workers
+        self.unfinished = UnfinishedRuns((store.path.parent / FOLDER).absolute(), checkpoint_every)
         self.clock = Clock() if clock is None else clock
         for key, record in store.get(list(self.tasks)).items():
             self.clock.learn(self.tasks[key], record)
@@ -159,7 +164,7 @@ class Runner:
         for worker in self._processes:
             if worker.task is None:
                 return worker
-        self._processes.append(TaskWorker())
+        self._processes.append(TaskWorker(self.unfinished))
         return self._processes[-1]
 
     def _receive_all(self, waiting: list[str]) -> None:
@@ -186,6 +191,7 @@ class Runner:
         if what == "done":
             assert isinstance(content, dict)
             self.store.put(task.key, task.kind, content)
+            self.unfinished.forget(task.key)
             del self.left[task.key]
             self.clock.learn(task, content)
             self.display.finished(task, content, 0.0 if self.display.live else self.time_left())
