@@ -12,17 +12,22 @@ from lmma.experiments.claims.compare import (
     NEARLY_SQUARE,
     ROUNDING,
     listed,
+    measured,
+    paths_of,
     ratios_of,
+    runs_of,
     same_path,
 )
 from lmma.experiments.claims.ledger import Decide, Finding, claim, decided, undecided
 from lmma.experiments.presets import CMA, LM, MA
+from lmma.experiments.tasks import Memory
 
 claim(
     "update", "section 2, eq. 2",
     "The additive update of fast MA-ES is equivalent to the multiplicative one.",
     "Two runs of 100 generations with the same random numbers, one with each update, differ by at most "
     f"{ROUNDING:g} of the way travelled.",
+    about=paths_of(MA, "update"),
 )(partial(same_path, method=MA, change="update"))  # fmt: skip
 
 
@@ -30,6 +35,7 @@ claim(
     "ma-cma", "abstract, section 1",
     "MA-ES does without the covariance matrix of CMA-ES and loses no performance.",
     f"On each function where both ran, MA-ES needs at most {ALIKE:g} times the median evaluations of CMA-ES.",
+    about=runs_of(MA, CMA),
 )  # fmt: skip
 def _ma_against_cma(evidence: Evidence) -> Finding:
     ratios = ratios_of(evidence, MA, CMA)
@@ -58,11 +64,13 @@ claim(
     "memory", "abstract, section 3",
     "LM-MA-ES needs O(n log n) memory.",
     f"Peak memory over n grows with a fitted power of at most {NEARLY_LINEAR:g}.",
+    about=measured(Memory, LM),
 )(_memory_grows(LM, "LM-MA-ES", 2, lambda power: power <= NEARLY_LINEAR))  # fmt: skip
 claim(
     "memory-ma", "section 1",
     "MA-ES needs O(n^2) memory.",
     f"Peak memory over n grows with a fitted power of at least {NEARLY_SQUARE:g}.",
+    about=measured(Memory, MA),
 )(_memory_grows(MA, "MA-ES", 3, lambda power: power >= NEARLY_SQUARE))  # fmt: skip
 
 
@@ -79,4 +87,6 @@ for _change, _where, _wording, _rule, _limit in (
      f"100 generations on f, and on f(x / 1024) from 1024 times the start, differ by at most {ROUNDING:g}.",
      ROUNDING),
 ):  # fmt: skip
-    claim(_change, _where, _wording, _rule)(partial(same_path, method=LM, change=_change, limit=_limit))
+    claim(_change, _where, _wording, _rule, paths_of(LM, _change))(
+        partial(same_path, method=LM, change=_change, limit=_limit)
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from lmma.experiments.analysis.samples import Evidence
-from lmma.experiments.claims.compare import ALIKE, listed
+from lmma.experiments.claims.compare import ALIKE, listed, runs_of
 from lmma.experiments.claims.ledger import Finding, claim, decided, fails, holds, undecided
-from lmma.experiments.presets import ARCHIVE, LM, SIX
+from lmma.experiments.presets import ARCHIVE, LM, ROTATED, SIX
 
 
 def _unaffected(evidence: Evidence, prefix: str, least: int) -> Finding:
@@ -32,6 +32,7 @@ for _prefix, _where, _words, _least, _count in (
         f"LM-MA-ES loses nothing on {_words} functions.",
         f"Median evaluations, {_prefix} / plain, are between 1/{ALIKE:g} and {ALIKE:g} on {_count} functions "
         "or more.",
+        runs_of(LM, problems=(*SIX, *(f"{_prefix}-{problem}" for problem in SIX))),
     )(partial(_unaffected, prefix=_prefix, least=_least))  # fmt: skip
 
 
@@ -40,6 +41,7 @@ for _prefix, _where, _words, _least, _count in (
     "Rotated and separable runs differ no more than runs differ anyway.",
     "On each function, the medians of the two groups differ by no more than the wider of their ranges (at "
     "least three runs each).",
+    about=runs_of(LM, problems=(*SIX, *ROTATED)),
 )  # fmt: skip
 def _within_noise(evidence: Evidence) -> Finding:
     apart, tried = [], []
@@ -63,6 +65,7 @@ def _within_noise(evidence: Evidence) -> Finding:
     "The variant that archives direction vectors at a temporal distance performs comparably.",
     "Median evaluations (or, without success, evaluations spent) are between 1/1.5 and 1.5 times those of "
     "LM-MA-ES on every function where both ran (at least three).",
+    about=runs_of(LM, ARCHIVE),
 )  # fmt: skip
 def _archive(evidence: Evidence) -> Finding:
     ratios: dict[tuple[str, int], float] = {}

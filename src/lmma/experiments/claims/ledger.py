@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lmma.experiments.analysis.samples import Evidence
+from lmma.experiments.tasks import Task
 from lmma.output.tables import markdown_table
 from lmma.store import Record
 
@@ -28,6 +29,7 @@ class Finding:
 
 
 Decide = Callable[[Evidence], Finding]
+About = Callable[[Task], bool]  # whether the record of a task may bear on a claim
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Claim:
     wording: str
     rule: str
     decide: Decide
+    about: About
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,16 @@ class Row:
 CLAIMS: list[Claim] = []
 
 
-def claim(id: str, where: str, wording: str, rule: str) -> Callable[[Decide], Decide]:
+def nothing(task: Task) -> bool:
+    """Return that no task of ours bears on a claim: attacks have records of their own."""
+    return False
+
+
+def claim(id: str, where: str, wording: str, rule: str, about: About = nothing) -> Callable[[Decide], Decide]:
     """Return a decorator that enters the function below it into the ledger."""
 
     def enter(decide: Decide) -> Decide:
-        CLAIMS.append(Claim(id, where, wording, rule, decide))
+        CLAIMS.append(Claim(id, where, wording, rule, decide, about))
         return decide
 
     return enter

@@ -1,8 +1,8 @@
 """A run in progress, kept beside the store: killed, it goes on where it was, to the record it would have had.
 
 A checkpoint of the run (:mod:`lmma.run.checkpoint`) lies in the folder ``unfinished`` under the key of its
-task. Its header carries what the watched objective knows: curve, targets met, seconds spent. A folder copied to
-another machine goes on there.
+task. Its header carries what the watched objective knows: curve, targets met, seconds spent. A folder copied
+to another machine goes on there.
 """
 
 from __future__ import annotations
