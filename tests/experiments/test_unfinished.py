@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def saved_and_cut(monkeypatch):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_cut_short_comes_to_the_record_of_an_unbroken_one(tmp_path, saved_and_cut, method):
-    task = Solve("rotated-cigar", method, 10, 1, 500_000)
+    task = Solve("rotated-cigar", method, 10, 1, 20_000)
     runs = UnfinishedRuns(tmp_path / FOLDER)
     behind = []
     for _ in range(3):
@@ -102,7 +103,8 @@ def test_what_cannot_be_continued_is_set_aside_and_the_run_begins_anew(tmp_path,
     assert path.with_name(f"{path.name}.refused").exists()
 
 
-def test_a_run_in_use_by_another_process_is_left_alone(tmp_path):
+def test_a_run_in_use_by_another_process_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.3)
     task = Solve("sphere", "ma-es", 4, 1, 2000)
     runs = UnfinishedRuns(tmp_path)
     kept = runs.keep(task.key, WatchedObjective(lambda X: X[:, 0], (0.0,)))
@@ -110,6 +112,15 @@ def test_a_run_in_use_by_another_process_is_left_alone(tmp_path):
     with pytest.raises(CheckpointError, match="in use"):
         perform(task, None, runs)
     kept.lock.release()
+
+
+def test_the_worker_of_a_killed_process_is_waited_for(tmp_path):
+    task = Solve("sphere", "ma-es", 4, 1, 2000)
+    runs = UnfinishedRuns(tmp_path)
+    kept = runs.keep(task.key, WatchedObjective(lambda X: X[:, 0], (0.0,)))
+    kept.lock.acquire()
+    threading.Timer(0.5, kept.lock.release).start()
+    assert perform(task, None, runs)["success"]
 
 
 def test_the_state_of_the_objective_is_that_of_the_generation_before(tmp_path):

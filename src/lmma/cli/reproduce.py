@@ -81,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then write figures, tables, ledger and page."""
     from lmma.experiments.claims import summary
+    from lmma.experiments.claims.outlook import outlook, with_measurements
     from lmma.experiments.presets import TITLES, preset
     from lmma.experiments.publish import publish
     from lmma.experiments.tasks import Task, unique
@@ -112,10 +113,12 @@ def run(args: argparse.Namespace) -> int:
         return UNSOLVED
     with in_words():
         rows = publish(records, args.out, command_line("reproduce", args), wanted, attacks)
-    for row in rows:
+    for row in with_measurements(rows):
         print(f"{row.finding.verdict:<15}  {row.claim.wording} ({row.finding.measured})")
     print()
     print(summary(rows))
+    for line in outlook(rows):
+        print(f"  {line}")
     print(f"Figures, tables, ledger.md and report.html are in {args.out}")
     return status
 

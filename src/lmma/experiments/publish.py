@@ -11,6 +11,7 @@ from lmma.experiments.analysis.figures import comparison, figures
 from lmma.experiments.analysis.samples import Records
 from lmma.experiments.claims import judge, ledger_page, summary
 from lmma.experiments.claims.ledger import Row
+from lmma.experiments.claims.outlook import outlook, with_measurements
 from lmma.experiments.tasks import SIGMA0, TARGET
 from lmma.output.files import as_csv, write_text
 from lmma.output.plotting.data import FigureData
@@ -33,7 +34,13 @@ def publish(
     rows = judge([*records, *attacks])
     charts = [_chart(data, out) for data in chosen.values()]
     _write_tables(records, out)
-    parts: list[Part] = [write_ledger(rows, out), *charts, _settings(records), _again(command)]
+    parts: list[Part] = [
+        write_ledger(rows, out),
+        *_outlook(rows),
+        *charts,
+        _settings(records),
+        _again(command),
+    ]
     lead = (
         "The experiments of Loshchilov, Glasmachers and Beyer, Limited-Memory Matrix Adaptation for Large "
         "Scale Black-box Optimization (2017), run again with lmma."
@@ -44,12 +51,23 @@ def publish(
 
 def write_ledger(rows: Sequence[Row], out: Path) -> Table:
     """Write the ledger to ``out`` and return it as part of a report."""
-    write_text(out / "ledger.md", ledger_page(rows))
+    shown = with_measurements(rows)
+    page = ledger_page(shown, lead=summary(rows))
+    if lines := outlook(rows):
+        page += "\n## What is missing\n\n" + "\n".join(f"- {line}" for line in lines) + "\n"
+    write_text(out / "ledger.md", page)
     write_text(out / "ledger.csv", as_csv(row.columns() for row in rows))
     return Table(
-        "The claims ledger", tuple(row.columns() for row in rows), verdict="verdict", folded=("rule",),
+        "The claims ledger", tuple(row.columns() for row in shown), verdict="verdict", folded=("rule",),
         lead=summary(rows) + " Each is decided by a rule from records; open a row to read it.",
+        named=("where", "measured", "runs"),
     )  # fmt: skip
+
+
+def _outlook(rows: Sequence[Row]) -> list[Part]:
+    """Return what would decide the claims that lack data."""
+    lines = tuple(outlook(rows))
+    return [Prose("What is missing", lines)] if lines else []
 
 
 def publish_comparison(records: Records, out: Path, command: str) -> list[dict[str, Any]]:

@@ -44,14 +44,17 @@ def _ma_against_cma(evidence: Evidence) -> Finding:
     return decided(max(ratios.values()) <= ALIKE, f"MA-ES / CMA-ES: {listed(ratios)}")
 
 
+SMALLEST = 512  # where a matrix (2 MiB) outweighs what a strategy holds besides
+
+
 def _memory_grows(method: str, name: str, digits: int, fits: Callable[[float], bool]) -> Decide:
     """Return the rule that the power of n fitted to peak memory ``fits``."""
 
     def decide(evidence: Evidence) -> Finding:
-        points = evidence.memory(method)
+        points = {n: size for n, size in evidence.memory(method).items() if n >= SMALLEST}
         power = growth(points)
-        if power is None:
-            return undecided(f"memory of {name} in at least two dimensions")
+        if power is None or max(points) < 4 * SMALLEST:
+            return undecided(f"memory of {name} from n = {SMALLEST} to at least {4 * SMALLEST:,}")
         largest = max(points)
         return decided(
             fits(power), f"n^{power:.2f}; {points[largest] / 2**20:.{digits}g} MiB at n = {largest:,}"
@@ -63,13 +66,13 @@ def _memory_grows(method: str, name: str, digits: int, fits: Callable[[float], b
 claim(
     "memory", "abstract, section 3",
     "LM-MA-ES needs O(n log n) memory.",
-    f"Peak memory over n grows with a fitted power of at most {NEARLY_LINEAR:g}.",
+    f"Peak memory from n = {SMALLEST} up grows with a fitted power of at most {NEARLY_LINEAR:g}.",
     about=measured(Memory, LM),
 )(_memory_grows(LM, "LM-MA-ES", 2, lambda power: power <= NEARLY_LINEAR))  # fmt: skip
 claim(
     "memory-ma", "section 1",
     "MA-ES needs O(n^2) memory.",
-    f"Peak memory over n grows with a fitted power of at least {NEARLY_SQUARE:g}.",
+    f"Peak memory from n = {SMALLEST} up grows with a fitted power of at least {NEARLY_SQUARE:g}.",
     about=measured(Memory, MA),
 )(_memory_grows(MA, "MA-ES", 3, lambda power: power >= NEARLY_SQUARE))  # fmt: skip
 

@@ -7,7 +7,7 @@ import math
 from lmma.experiments.analysis.samples import Evidence
 from lmma.experiments.claims.ledger import PAPER_RANGE, About, Finding, decided, undecided
 from lmma.experiments.presets import LM, MA, SIX
-from lmma.experiments.tasks import Invariance, Measurement, Solve
+from lmma.experiments.tasks import SIGMA0, TARGET, Invariance, Measurement, Solve
 
 NEARLY_LINEAR = 1.25  # n log n has a slope of 1.1 to 1.15 between n = 1,024 and 65,536
 NEARLY_SQUARE = 1.7  # n^2 on a machine whose caches make small n dearer or cheaper than they should be
@@ -22,6 +22,7 @@ def runs_of(*methods: str, problems: tuple[str, ...] = SIX) -> About:
         and task.method in methods
         and task.problem in problems
         and task.n >= PAPER_RANGE
+        and (task.target, task.sigma0) == (TARGET, SIGMA0)
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lmma.run.run import Run
 
 FOLDER = "unfinished"  # beside the store
+PATIENCE = 10.0  # seconds for the worker of a killed process to end
 EVERY = 20.0  # seconds between two checkpoints: what a kill may cost
 
 
@@ -69,6 +70,21 @@ class UnfinishedRun(Checkpoint):
         self.watch = Stopwatch()
         self.kernels = [str(kernels.backend())]
         self.refused = False
+        self._wait_for_the_last_owner()
+
+    def _wait_for_the_last_owner(self) -> None:
+        """Wait for the worker of a process that was killed: it ends a moment after that."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.lock.acquire()
+            except CheckpointError:
+                if time.monotonic() >= deadline:
+                    return  # whoever uses it is alive; the run says so
+                time.sleep(0.1)
+            else:
+                self.lock.release()
+                return
 
     def save(self, run: Run) -> None:
         """Do nothing: a run that ends has its record, and one cut short its last checkpoint."""
