@@ -236,6 +236,16 @@ def test_tables_have_a_row_for_each_run_and_for_each_sample(records):
     assert tables.as_text([]) == "(nothing)"
 
 
+def test_methods_stand_side_by_side_with_what_they_reached(records):
+    failed = [run_record("discus", "cma-es", 128, seed, None, spent=900_000) for seed in (1, 2)]
+    rows = {row["function"]: row for row in tables.by_method([*records, *failed], 128)}
+    assert list(rows["Sphere"]) == ["function", "LM-MA-ES", "MA-ES", "VD-CMA-ES", "CMA-ES"]
+    assert rows["Rosenbrock"]["LM-MA-ES"] == "128,000 (3 of 4)"
+    assert rows["Discus"]["CMA-ES"] == "none of 2 in 900,000"
+    assert rows["Sphere"]["CMA-ES"] == ""
+    assert tables.by_method(records, 77) == []
+
+
 def test_csv_comes_back(records):
     rows = list(csv.DictReader(as_csv(tables.medians(records)).splitlines()))
     assert rows[0].keys() == tables.medians(records)[0].keys()
@@ -264,6 +274,7 @@ def test_publishing_writes_everything(records, tmp_path):
         "runs.csv",
         "medians.csv",
         "measurements.csv",
+        "methods.md",
         "report.html",
         "report.md",
     }

@@ -36,13 +36,17 @@ def paths_of(method: str, change: str) -> About:
     return lambda task: isinstance(task, Invariance) and (task.method, task.change) == (method, change)
 
 
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
 def same_path(evidence: Evidence, method: str, change: str, limit: float = ROUNDING) -> Finding:
     """Return whether runs that ought to be one stayed within ``limit`` of one another."""
     differences = evidence.differences(method, change)
     if not differences:
         return undecided(f"runs of {method} under {change}")
     worst = max(differences)
-    return decided(worst <= limit, f"largest difference {worst:.1e} in {len(differences)} runs")
+    return decided(worst <= limit, f"largest difference {worst:.1e} in {_runs(len(differences))}")
 
 
 def ratios_of(evidence: Evidence, one: str, two: str) -> dict[tuple[str, int], float]:
