@@ -147,13 +147,19 @@ def test_runs_that_ended_at_their_budget_are_open_markers_with_an_arrow():
     assert sorted(text.xy for text in arrows) == [(128, 5e6), (256, 7e6)]
     drawn = chart(data)
     open_marks = [t for t in drawn["data"] if str(t.get("marker", {}).get("symbol", "")).endswith("-open")]
-    assert {y for t in open_marks for y in t["y"] if t["yaxis"] == "y4"} == {5e6, 7e6}
+    assert {y for t in open_marks for y in t["y"] if t["yaxis"] == "y"} == {5e6, 7e6}
     assert (
         sum(note.get("showarrow", False) for note in drawn["layout"]["annotations"]) == 4
     )  # evaluations, seconds
     rows = [row for row in data.rows() if row["panel"] == "Discus" and row["median"] == ""]
     assert len(rows) == 4
     json.dumps(drawn, allow_nan=False)
+
+
+def test_panels_that_were_not_run_are_named_below_the_figure():
+    data = figures([run_record("cigar", "ma-es", 128, 1, 1000)])["fig3"]
+    assert [panel.title for panel in data.panels] == ["Cigar"]
+    assert "Not run: Sphere, Ellipsoid, Rosenbrock, Discus, Different powers." in data.caption
 
 
 def test_a_run_stuck_beside_others_that_are_not_is_no_open_marker(records):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,12 +38,24 @@ BAND = (
 def figures(records: Records) -> dict[str, FigureData]:
     """Return the four figures of the paper, from whatever records there are."""
     evidence = Evidence(records)
-    return {
-        "fig1": cost_figure(evidence, records),
-        "fig2": two_methods_figure(evidence),
-        "fig3": all_methods_figure(evidence),
-        "figS1": rotation_figure(evidence),
-    }
+    drawn = (
+        cost_figure(evidence, records),
+        two_methods_figure(evidence),
+        all_methods_figure(evidence),
+        rotation_figure(evidence),
+    )
+    return {data.name: _without_empty_panels(data) for data in drawn}
+
+
+def _without_empty_panels(data: FigureData) -> FigureData:
+    """Return a figure of the panels that show something, the others named below it; as it is, if none do."""
+    filled = tuple(panel for panel in data.panels if panel.measured())
+    if not filled or len(filled) == len(data.panels):
+        return data
+    titles = {panel.title for panel in filled}
+    empty = list(dict.fromkeys(panel.title for panel in data.panels if panel.title not in titles))
+    caption = f"{data.caption} Not run: {', '.join(empty)}." if empty else data.caption
+    return replace(data, panels=filled, caption=caption)
 
 
 def method_name(method: str) -> str:

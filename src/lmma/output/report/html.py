@@ -41,13 +41,14 @@ pre { overflow-x: auto; } img { max-width: 100%; }
 # The page chooses the layout for its width, and again when a telephone is turned.
 DRAW = """
 function drawChart(name, chart) {
-  const place = document.getElementById(name), settings = {responsive: true, displaylogo: false};
+  const place = document.getElementById(name);
   const narrow = () => place.clientWidth < NARROW;
   let drawn = narrow();
   const layout = () => structuredClone(drawn ? chart.narrow : chart.layout);
-  Plotly.newPlot(name, chart.data, layout(), settings);
+  const settings = () => ({responsive: true, displaylogo: false, displayModeBar: !drawn});
+  Plotly.newPlot(name, chart.data, layout(), settings());
   window.addEventListener("resize", () => {
-    if (narrow() !== drawn) { drawn = narrow(); Plotly.react(name, chart.data, layout(), settings); }
+    if (narrow() !== drawn) { drawn = narrow(); Plotly.react(name, chart.data, layout(), settings()); }
   });
 }
 """.replace("NARROW", str(NARROW))
