@@ -189,6 +189,11 @@ def test_three_runs_a_group_are_too_few_to_call_them_apart():
     assert verdict(records, "rotated-within-noise") == "not enough data"
 
 
+def test_many_cases_are_not_counted_on_the_functions_that_are_quick_to_run():
+    easy = {(p, n): 100.0 * n for p in ("sphere", "cigar", "discus", "ellipsoid") for n in (128, 256)}
+    assert verdict(runs("lm-ma-es", easy) + runs("ma-es", easy), "fewer") == "not enough data"
+
+
 def test_one_run_in_a_local_optimum_does_not_refute_that_a_function_is_solved():
     whole = runs("lm-ma-es", plain(1000))
     stuck = run_record("rosenbrock", "lm-ma-es", 512, 1, None, spent=900) | {"reason": "tolfun"}
