@@ -58,7 +58,7 @@ def quiet(listing):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_listing_is_run_or_says_why_not(page):
     for listing in listings(page):
-        assert listing.kind in ("python", "sh", "text", "bibtex", ""), listing.kind
+        assert listing.kind in ("python", "sh", "text", "bibtex", "toml", ""), listing.kind
         if listing.kind == "":  # a picture in letters, or what a command prints
             assert not re.search(r"^(import|from|lmma|pip) ", listing.text, re.MULTILINE), listing.text
         elif listing.note.startswith("not run"):
