@@ -39,8 +39,8 @@ This page is made from the rules themselves. Which argument has which default: [
 
 # What a reason means to whoever meets it, and what to do; the tests hold the keys to the rules.
 ADVICE = {
-    "settled": "All variables are integers or choices, and for many generations no other value of any of them was "
-    "better. `restarts=3` looks elsewhere.",
+    "settled": "All variables are integers or choices, and for many generations no other value of any of "
+    "them was better. `restarts=3` looks elsewhere.",
     "ftarget": "The value you asked for is reached. A lower `ftarget` searches on.",
     "tolx": "All candidates of a generation lie within `tolx` of one another: the search has converged, "
     "to a local optimum at least. Happens at the end of most good runs. If the value is not good "
