@@ -23,7 +23,7 @@ from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
 
 if TYPE_CHECKING:
-    from lmma import attack, bounds, checkpoint, cluster, plotting, problems, restarts, testing
+    from lmma import attack, bounds, checkpoint, cluster, constraints, plotting, problems, restarts, testing
     from lmma.checkpoint import Checkpoint, CheckpointError
     from lmma.cluster import ClusterError, Replicated
     from lmma.evaluation import EvaluationError
@@ -75,6 +75,7 @@ __all__ = [
     "bounds",
     "checkpoint",
     "cluster",
+    "constraints",
     "methods",
     "minimize",
     "plotting",
@@ -89,7 +90,17 @@ __all__ = [
 # Where a public name is at home, if not in lmma.strategies; None for a module
 _HOMES: dict[str, str | None] = {
     **dict.fromkeys(
-        ("attack", "bounds", "checkpoint", "cluster", "plotting", "problems", "restarts", "testing")
+        (
+            "attack",
+            "bounds",
+            "checkpoint",
+            "cluster",
+            "constraints",
+            "plotting",
+            "problems",
+            "restarts",
+            "testing",
+        )
     ),
     **dict.fromkeys(("Checkpoint", "CheckpointError"), "lmma.checkpoint"),
     **dict.fromkeys(("ClusterError", "Replicated"), "lmma.cluster"),

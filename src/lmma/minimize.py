@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds
     from lmma.strategies.parts.checks import Precision, Seed
+    from lmma.strategies.parts.constraints import Handling
 
 __all__ = ["choose_method", "default_sigma0", "minimize"]
 
@@ -39,6 +40,9 @@ def minimize(
     method: Method | str | type[Strategy] = "auto",
     bounds: Bounds | None = None,
     boundary: Boundary = "smooth",
+    constraints: Any = None,
+    constraint_handling: Handling = "lagrange",
+    feasibility_tol: float = 1e-8,
     popsize: int | None = None,
     rng: Seed = None,
     seed: int | None = None,
@@ -71,7 +75,8 @@ def minimize(
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X.
+        ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X. It may
+        return constraints as well, ``(f, g)``, of which each is to become 0 or less.
     x0 : array_like, (n,), or OptimizeResult
         Where the search starts. An earlier result also hands over its step size and learned transform.
     sigma0 : float or array_like, (n,), optional
@@ -86,8 +91,18 @@ def minimize(
     bounds : Bounds, list of (low, high), or [low, high], optional
         A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate. With two
         variables, two pairs are one for each; two NumPy vectors could mean either and are refused.
-    boundary : {"reflect", "smooth", "project"}
-        How the box is kept, see :mod:`lmma.strategies.parts.bounds`.
+    boundary : {"reflect", "smooth", "project", "wrap"}
+        How the box is kept, see :mod:`lmma.strategies.parts.bounds`; "wrap" is for periodic variables.
+    constraints : constraint, or list of constraints, optional
+        What SciPy takes: ``NonlinearConstraint``, ``LinearConstraint``, dicts with ``type`` ("ineq", fun >= 0
+        or "eq"), ``fun`` and ``args``; or functions g with g(x) <= 0; or :class:`lmma.constraints.Returned`,
+        limits of what ``fun`` returns beside its value. Functions are called wherever ``fun`` is, with many
+        rows if ``vectorized``. Every candidate keeps linear equalities.
+    constraint_handling : {"lagrange", "rank"}
+        By an augmented Lagrangian, or by ranks alone: for values of which only the order means something, and
+        for constraints that say yes or no.
+    feasibility_tol : float
+        The largest violation at a point that counts as feasible.
     popsize : int, optional
         Candidates per generation; ``4 + floor(3 ln n)`` by default.
     rng, seed : None, int, SeedSequence, Generator or key
@@ -151,7 +166,10 @@ def minimize(
         also ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned
         metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
         ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between
-        restarts), ``learned`` (for a warm start) and ``warnings``.
+        restarts), ``learned`` (for a warm start) and ``warnings``. With constraints x is the best feasible
+        point, and ``maxcv`` the largest violation there, ``constr`` what each constraint gave, and
+        ``multipliers`` the Lagrange multipliers; while nothing is feasible, x is violated least, and
+        ``success`` is False.
 
     Raises
     ------
@@ -190,7 +208,8 @@ def minimize(
     from lmma.run.run import Run  # imported here: where strategies alone are used, it costs nothing
 
     given = RunOptions(
-        args=args, method=method, bounds=bounds, boundary=boundary, popsize=popsize,
+        args=args, method=method, bounds=bounds, boundary=boundary, constraints=constraints,
+        constraint_handling=constraint_handling, feasibility_tol=feasibility_tol, popsize=popsize,
         rng=rng if seed is None else seed, maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime,
         ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, inject=inject,
         vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum, on_error=on_error,

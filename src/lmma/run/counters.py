@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+from lmma.strategies.parts.constraints import better
+
+if TYPE_CHECKING:
+    from lmma.run.constraints import Judged
 
 Array = npt.NDArray[np.floating]
 
@@ -33,14 +39,21 @@ class Counters:
     failing: int = 0  # generations in a row in which nothing succeeded
     best_fun: float = math.inf
     best_x: Array | None = None
+    violation: float = math.inf  # at best_x; of interest where there are constraints, as are the next two
+    fun_at_best: float = math.inf  # the value at best_x, also while that is not feasible
+    raw_at_best: npt.NDArray[np.float64] | None = None  # what the constraints gave there
     seconds: float = 0.0  # spent so far, also by earlier processes
     finished: list[SingleRun] = field(default_factory=list)  # the runs between restarts that have ended
     consistent: bool = True  # False in the middle of an update, when nothing may be saved
 
     def take(
-        self, candidates: Array, values: npt.NDArray[np.float64], late: npt.NDArray[np.bool_] | None
+        self,
+        candidates: Array,
+        values: npt.NDArray[np.float64],
+        late: npt.NDArray[np.bool_] | None,
+        judged: Judged | None = None,
     ) -> None:
-        """Count one evaluation for each row and keep the best."""
+        """Count one evaluation for each row and keep the best, in the light of constraints."""
         self.evaluations += len(values)
         best = int(values.argmin())  # that of a NaN where there is one
         if values[best] != values[best]:
@@ -51,8 +64,16 @@ class Counters:
             if missing == len(values):
                 return
             best = int(np.nanargmin(values))
-        if values[best] < self.best_fun:
-            self.best_fun = float(values[best])
+        if judged is not None:
+            best = judged.best(values)
+            violation, value = float(judged.violations[best]), float(values[best])
+            if not better((violation, value), (self.violation, self.fun_at_best), judged.tolerance):
+                return
+            self.violation, self.fun_at_best = violation, value
+            self.raw_at_best = judged.raw[best].copy()
+        if judged is not None or values[best] < self.best_fun:
+            feasible = judged is None or self.violation <= judged.tolerance
+            self.best_fun = float(values[best]) if feasible else math.inf
             if self.best_x is None or len(self.best_x) != candidates.shape[1]:
                 self.best_x = candidates[best].copy()
             else:

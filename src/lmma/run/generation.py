@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,7 @@ from lmma.evaluation.failures import words_of
 from lmma.run.stopping import Situation, Stop
 
 if TYPE_CHECKING:
+    from lmma.run.constraints import Judged
     from lmma.run.observers import Observer
     from lmma.run.run import Run
 
@@ -89,15 +91,22 @@ def one_generation(run: Run) -> None:
     candidates = _of_the_strategy(strategy.ask, out)
     values = run.interrupts.cut_short(evaluate, candidates)
     late = evaluate.late
+    judged = run.constraints.judge(candidates, values, evaluate.beside)
     counters.consistent = False
-    counters.take(candidates, values, late)
+    counters.take(candidates, values, late, judged)
     if again and late is None:
-        values = _with_failed_drawn_anew(run, candidates, values)
-    evaluate.told(values)
-    _of_the_strategy(strategy.tell, values)
-    ranked = np.sort(values)  # NaN goes last
-    if ranked[-1] != ranked[-1]:
-        ranked = ranked[~np.isnan(ranked)]
+        values, judged = _with_failed_drawn_anew(run, candidates, values, judged)
+    if judged is None:
+        evaluate.told(values)
+        _of_the_strategy(strategy.tell, values)
+        ranked = np.sort(values)  # NaN goes last
+        if ranked[-1] != ranked[-1]:
+            ranked = ranked[~np.isnan(ranked)]
+    else:
+        run.constraints.prepare(strategy)
+        evaluate.told(values, judged.g)
+        _of_the_strategy(functools.partial(strategy.tell, constraints=judged.g), values)
+        ranked = judged.watched(values)
     counters.failing = 0 if len(ranked) else counters.failing + 1
     for rule in run.rules:
         rule.watch(ranked)
@@ -105,7 +114,9 @@ def one_generation(run: Run) -> None:
     counters.consistent = True
 
 
-def _with_failed_drawn_anew(run: Run, candidates: Array, values: Values) -> Values:
+def _with_failed_drawn_anew(
+    run: Run, candidates: Array, values: Values, judged: Judged | None
+) -> tuple[Values, Judged | None]:
     """Return values in which failed candidates have been replaced by new ones, as far as that succeeds."""
     counters, budget = run.counters, run.options.maxfevals
     for attempt in range(1, ATTEMPTS + 1):
@@ -119,5 +130,9 @@ def _with_failed_drawn_anew(run: Run, candidates: Array, values: Values) -> Valu
         fresh = candidates[failed]
         values = values.copy()
         values[failed] = run.interrupts.cut_short(run.evaluate, fresh)
-        counters.take(fresh, values[failed], run.evaluate.late)
-    return values
+        said = run.constraints.judge(fresh, values[failed], run.evaluate.beside)
+        counters.take(fresh, values[failed], run.evaluate.late, said)
+        if said is not None:
+            judged = judged or run.constraints.unknown(len(candidates))
+            judged.replaced(failed, said)
+    return values, judged

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lmma.run.constraints import Constraints, read_constraints
 from lmma.run.options import RunOptions, choose_method, default_sigma0
 from lmma.run.warm_start import Learned, warm_start
 from lmma.strategies import Strategy, strategy_class
@@ -33,6 +34,7 @@ class Setup:
     box: Box | None  # for starts and step sizes; strategies have their own
     options: RunOptions
     learned: Learned | None  # what an earlier run knows
+    constraints: Constraints
 
     def first(self) -> Strategy:
         """Return the strategy a run begins with."""
@@ -57,10 +59,12 @@ class Setup:
             wishes["boundary"] = options.boundary
         # A user's own strategy need not know of what nobody asked for
         given = {name: value for name, value in wishes.items() if value is not None}
-        return self.cls(
+        strategy = self.cls(
             x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
             tolfun=options.tolfun, **given, **options.constants,
         )  # fmt: skip
+        strategy.constraint_options = self.constraints.options()
+        return strategy
 
 
 def setup(
@@ -79,6 +83,14 @@ def setup(
         method = warm.method or choose_method(
             len(start), popsize=options.popsize, maxfevals=options.maxfevals
         )
+    constraints, box_among_them = read_constraints(
+        options.constraints, len(start), handling=options.constraint_handling,
+        feasibility_tol=options.feasibility_tol,
+    )  # fmt: skip
+    if box_among_them is not None:
+        if options.bounds is not None:
+            raise ValueError("bounds are given twice, as bounds= and among constraints: give them once")
+        options = options.replaced(bounds=box_among_them)
     cls = strategy_class(method)
     suggest_for_misspelt(cls, options.constants)
     if options.on_error == "resample" and not cls.can_resample:
@@ -90,7 +102,7 @@ def setup(
             f"x0 is so large (up to {np.max(np.abs(start)):.3g}) that no step fits by default: give sigma0"
         )
     first = usual if sigma0 is not None or warm.sigma0 is None else warm.sigma0
-    return Setup(cls, start, first, usual, box, options, warm.learned)  # type: ignore[arg-type]
+    return Setup(cls, start, first, usual, box, options, warm.learned, constraints)  # type: ignore[arg-type]
 
 
 def suggest_for_misspelt(cls: type[Strategy], constants: Mapping[str, Any]) -> None:

@@ -73,6 +73,7 @@ def _draw(above: Axes, below: Axes, colour: str, label: str, columns: Columns) -
         for point in zip(columns["evaluations"], columns["best_fun"], columns["sigma"], strict=True)
         if math.isfinite(point[1])  # nothing to show before the first number
     ]
+    _draw_violation(below, columns)
     if not points:
         return math.inf
     evaluations, values, sigmas = zip(*points, strict=True)
@@ -80,6 +81,17 @@ def _draw(above: Axes, below: Axes, colour: str, label: str, columns: Columns) -
     above.plot(evaluations[-1:], values[-1:], "o", color=colour, markersize=4)
     below.plot(evaluations, sigmas, color=colour, linewidth=1.2)
     return float(min(values))
+
+
+def _draw_violation(axes: Axes, columns: Columns) -> None:
+    """Draw how far the best point was from feasible, where there are constraints and it was not."""
+    violations = columns.get("violation", ())
+    points = [(x, y) for x, y in zip(columns["evaluations"], violations, strict=False) if 0 < y < math.inf]
+    if points:
+        x, y = zip(*points, strict=True)
+        axes.plot(x, y, color="0.4", linewidth=1.2, linestyle=(0, (4, 3)), label="violation of the best")
+        axes.set_yscale("log")
+        axes.legend(frameon=False, loc="upper right", fontsize=8)
 
 
 def _mark(axes: Axes, target: float) -> None:

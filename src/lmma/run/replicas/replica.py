@@ -24,6 +24,7 @@ from lmma.evaluation.cluster.worker_host import HostSetup, WorkerHost
 from lmma.kernels.blas import using_blas_threads
 from lmma.run.checkpoint_file import pack, unpack
 from lmma.strategies import Strategy
+from lmma.strategies.parts.constraints import ConstraintOptions
 
 BLOCK = 1024  # 64-bit words that a checksum adds up before it mixes
 NO_STATE = -1
@@ -35,6 +36,8 @@ class Told:
 
     values: Values
     check: bool = False  # whether to compute a checksum of the state after it
+    constraints: Values | None = None
+    options: ConstraintOptions | None = None  # of the constraints, with the first of them
 
 
 @dataclass(frozen=True)
@@ -115,13 +118,13 @@ def take_state(strategy: Strategy, position: Position) -> ReplicaState:
         "popsize": strategy.popsize, "dtype": strategy.dtype.name,
         "tolx": strategy.tolx, "tolfun": strategy.tolfun, **strategy.options,
     }  # fmt: skip
-    recipe = pickling.dumps((type(strategy), strategy.n, strategy.box, options))
+    recipe = pickling.dumps((type(strategy), strategy.n, strategy.box, options, strategy.constraint_options))
     return ReplicaState(position, recipe, pack(header, kept))
 
 
 def from_state(state: ReplicaState) -> Strategy:
     """Return the strategy that ``state`` was taken of."""
-    cls, n, box, options = pickle.loads(state.recipe)
+    cls, n, box, options, constraint_options = pickle.loads(state.recipe)
     header, arrays = unpack(state.saved)
     for name, (dtype, shape) in header["zeros"].items():
         arrays[name] = np.zeros(shape, dtype=dtype)
@@ -129,6 +132,7 @@ def from_state(state: ReplicaState) -> Strategy:
     if box is not None:
         options |= {"bounds": SimpleNamespace(lb=box.lower, ub=box.upper), "boundary": box.name}
     strategy: Strategy = cls(x0, 1.0, rng=0, **options)
+    strategy.constraint_options = constraint_options
     strategy.set_state(arrays)
     return strategy
 
@@ -210,7 +214,12 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
         if isinstance(event, Redrawn):
             strategy.resample(event.rows, event.attempt)
             return
-        strategy.tell(event.values)
+        if event.options is not None:
+            strategy.constraint_options = event.options
+        if event.constraints is None:
+            strategy.tell(event.values)
+        else:
+            strategy.tell(event.values, constraints=event.constraints)
         if event.check:
             self._checksum = (self._position, checksum(strategy))
         self._candidates = strategy.ask(self._candidates)
