@@ -188,7 +188,7 @@ class Constraints:
         """Return how many numbers fun and each function gave before."""
         assert self.layout is not None
         pairs = list(zip(self.sizes, self.parts, strict=True))
-        own = sum(size for size, part in pairs if part.function is None and part.matrix is None)
+        own: int = sum(size for size, part in pairs if part.function is None and part.matrix is None)
         return [own, *(size for size, part in pairs if part.function is not None)]
 
     def _take_unasked(self, count: int) -> None:
