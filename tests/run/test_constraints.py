@@ -319,7 +319,7 @@ def test_what_watches_a_run_sees_the_violation(tmp_path, capsys):
     def watch(intermediate_result):
         seen.append(intermediate_result.maxcv)
 
-    result = lmma.minimize(lambda x: (sphere(x), 99 - x[0]), np.ones(3), 0.5, rng=1, maxiter=8, history=True,
+    result = lmma.minimize(lambda x: (sphere(x), 9e9 - x[0]), np.ones(3), 0.5, rng=1, maxiter=8, history=True,
                            log=tmp_path / "run.jsonl", progress=True, callback=watch)  # fmt: skip
     assert seen == sorted(seen, reverse=True)
     assert seen[-1] == result.maxcv == result.history["violation"][-1]

@@ -25,6 +25,7 @@ Handling = Literal["lagrange", "rank"]
 
 FEASIBILITY_TOL = 1e-8  # as SciPy's COBYQA has it
 LAST_DIGITS = 64  # units in the last place: differences below are those of rounding
+PATIENCE = 20  # generations in which differences are those of rounding before the search has converged
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Constrained:
         A difference of that size is one of rounding.
     """
 
-    STATE = ("violation", "fun", "at_best", "merit", "spread", "floor")
+    STATE = ("violation", "fun", "at_best", "drift", "merit", "spread", "floor", "flat_for")
 
     def __init__(self, n: int, popsize: int, count: int, options: ConstraintOptions) -> None:
         equality = np.zeros(count, dtype=np.bool_)
@@ -103,9 +104,11 @@ class Constrained:
         self.violation = math.inf
         self.fun = math.inf
         self.at_best: Values = np.zeros(count)
+        self.drift = 0.0  # what coefficients have added to a typical value since the beginning
         self.merit = math.inf
         self.spread = math.inf
         self.floor = 0.0
+        self.flat_for = 0  # generations in a row in which what is ranked differed by rounding alone
 
     def parts(self) -> dict[str, object]:
         """Return what carries state, by name."""
@@ -146,13 +149,26 @@ class Constrained:
 
     def _by_lagrangian(self, f: Values, g: Values) -> Values:
         assert self.lagrangian is not None
+        before = self.lagrangian.value(f, g)
         self.lagrangian.begin(f, g)
         h = self.lagrangian.value(f, g)
+        self._follow(h - before)
+        told = h - self.drift
         self.lagrangian.learn(np.argsort(h, kind="stable"), g)
+        self._follow(self.lagrangian.value(f, g) - h)
         self.floor = LAST_DIGITS * math.ulp(float(np.abs(f).max()))
         if not self.feasible and np.ptp(h) <= LAST_DIGITS * math.ulp(float(np.abs(h).max())):
             self.lagrangian.tighten()
-        return h
+        self.merit = float(h.min())
+        return told
+
+    def _follow(self, change: Values) -> None:
+        """Take note of what new coefficients add to a typical value.
+
+        Values are told without it: a strategy may compare those of two generations.
+        """
+        typical = float(np.median(change))
+        self.drift += typical if math.isfinite(typical) else 0.0
 
     def _by_rank(self, f: Values, excess: Values, worst: Values) -> Values:
         """Return places by MCR-mod of Sakamoto and Akimoto (GECCO 2019)."""
@@ -174,9 +190,10 @@ class Constrained:
         if self.lagrangian is None:
             self.merit = float(f[np.argmin(ranked)])
         else:
-            self.merit = float(ranked.min())
-            if self.feasible and float(np.ptp(ranked)) <= self.floor:
-                self.spread = float(np.ptp(ranked))
+            spread = float(np.ptp(ranked))
+            self.flat_for = self.flat_for + 1 if self.feasible and spread <= self.floor else 0
+            if self.flat_for >= PATIENCE:
+                self.spread = spread
                 return
         self.spread = max(float(np.ptp(f)), float(np.ptp(worst)))
 
