@@ -84,7 +84,13 @@ def pycma(simulation: Simulation, seed: int) -> None:
 
     p = simulation.problem
     low, high = sides(p)
-    options: dict[str, Any] = {"seed": seed, "verbose": -9, "maxfevals": simulation.budget, "tolfun": 0, "tolx": 0}
+    options: dict[str, Any] = {
+        "seed": seed,
+        "verbose": -9,
+        "maxfevals": simulation.budget,
+        "tolfun": 0,
+        "tolx": 0,
+    }
     if p.bounds:
         options["bounds"] = [low.tolist(), high.tolist()]
     cma.fmin_con2(

@@ -47,7 +47,9 @@ result = lmma.minimize(
 print(f"{result.fun:.2f} pounds after {result.nfev:,} simulations, violation {result.maxcv:.1e}")
 print("areas", result.x.round(2))
 stress, moved = np.split(result.constr[0], [10])
-print("largest stress", np.abs(stress).max().round(2), "ksi; largest displacement", np.abs(moved).max().round(4))
+print(
+    "largest stress", np.abs(stress).max().round(2), "ksi; largest displacement", np.abs(moved).max().round(4)
+)
 
 if len(sys.argv) > 1:
     from matplotlib.figure import Figure
