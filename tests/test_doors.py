@@ -25,6 +25,7 @@ MODULES = {
     "bounds",
     "checkpoint",
     "cluster",
+    "constraints",
     "plotting",
     "problems",
     "restarts",
@@ -36,9 +37,10 @@ PUBLIC = FUNCTIONS | STRATEGIES | OTHERS | MODULES
 # Where users have found things since the first release, and will
 PATHS = {
     "lmma.attack": ["Campaign", "Objective", "campaign", "compile_forest", "load_mnist", "train_forest"],
-    "lmma.bounds": ["Box", "Project", "Reflect", "Smooth", "box"],
+    "lmma.bounds": ["Box", "Project", "Reflect", "Smooth", "Wrap", "box"],
     "lmma.checkpoint": ["Checkpoint", "CheckpointError"],
     "lmma.cluster": ["ClusterError", "Replicated"],
+    "lmma.constraints": ["Returned"],
     "lmma.minimize": ["choose_method", "default_sigma0", "minimize"],
     "lmma.plotting": ["convergence", "panels", "save"],
     "lmma.problems": ["Problem", "get", "names", "rotated", "shifted", "suites"],

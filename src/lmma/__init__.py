@@ -23,7 +23,18 @@ from lmma.minimize import minimize
 from lmma.scipy_method import scipy_method
 
 if TYPE_CHECKING:
-    from lmma import attack, bounds, checkpoint, cluster, plotting, problems, restarts, space, testing
+    from lmma import (
+        attack,
+        bounds,
+        checkpoint,
+        cluster,
+        constraints,
+        plotting,
+        problems,
+        restarts,
+        space,
+        testing,
+    )
     from lmma.checkpoint import Checkpoint, CheckpointError
     from lmma.cluster import ClusterError, Replicated
     from lmma.evaluation import EvaluationError
@@ -81,6 +92,7 @@ __all__ = [
     "bounds",
     "checkpoint",
     "cluster",
+    "constraints",
     "methods",
     "minimize",
     "plotting",
@@ -96,7 +108,18 @@ __all__ = [
 # Where a public name is at home, if not in lmma.strategies; None for a module
 _HOMES: dict[str, str | None] = {
     **dict.fromkeys(
-        ("attack", "bounds", "checkpoint", "cluster", "plotting", "problems", "restarts", "space", "testing")
+        (
+            "attack",
+            "bounds",
+            "checkpoint",
+            "cluster",
+            "constraints",
+            "plotting",
+            "problems",
+            "restarts",
+            "space",
+            "testing",
+        )
     ),
     **dict.fromkeys(("Checkpoint", "CheckpointError"), "lmma.checkpoint"),
     **dict.fromkeys(("ClusterError", "Replicated"), "lmma.cluster"),

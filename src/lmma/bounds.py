@@ -1,7 +1,7 @@
 """Box bounds, as ``bounds=`` and ``boundary=`` make them.
 
-:func:`box` turns what a user gives as bounds into a :class:`Box`; :class:`Smooth`, :class:`Reflect` and
-:class:`Project` are the three ways to keep to it.
+:func:`box` turns what a user gives as bounds into a :class:`Box`; :class:`Smooth`, :class:`Reflect`,
+:class:`Project` and :class:`Wrap` are the ways to keep to it.
 
 Examples
 --------
@@ -14,6 +14,6 @@ Examples
 array([0.25, 0.75, 0.5 ])
 """
 
-from lmma.strategies.parts.bounds import Box, Project, Reflect, Smooth, box
+from lmma.strategies.parts.bounds import Box, Project, Reflect, Smooth, Wrap, box
 
-__all__ = ["Box", "Project", "Reflect", "Smooth", "box"]
+__all__ = ["Box", "Project", "Reflect", "Smooth", "Wrap", "box"]

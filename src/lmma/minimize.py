@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds
     from lmma.strategies.parts.checks import Precision, Seed
+    from lmma.strategies.parts.constraints import Handling
 
 __all__ = ["choose_method", "default_sigma0", "minimize"]
 
@@ -42,6 +43,9 @@ def minimize(
     boundary: Boundary = "smooth",
     integrality: npt.ArrayLike | None = None,
     space: Space | None = None,
+    constraints: Any = None,
+    constraint_handling: Handling = "lagrange",
+    feasibility_tol: float = 1e-8,
     popsize: int | None = None,
     rng: Seed = None,
     seed: int | None = None,
@@ -76,7 +80,8 @@ def minimize(
     fun : callable
         ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X. With a
         space ``fun(speed=..., gear=...)`` or ``fun({"speed": ..., "gear": ...}, *args)``, as its signature
-        asks; if vectorized, each value is an array with one entry a candidate.
+        asks; if vectorized, each value is an array with one entry a candidate. It may return constraints as
+        well, ``(f, g)``, of which each is to become 0 or less.
     x0 : array_like, (n,), OptimizeResult, Space, dict or None
         Where the search starts. An earlier result also hands over its step size and learned transform. A
         :class:`lmma.Space` starts in its middle; with ``space=`` also a dict of values (what it leaves out
@@ -94,13 +99,24 @@ def minimize(
     bounds : Bounds, list of (low, high), or [low, high], optional
         A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate. With two
         variables, two pairs are one for each; two NumPy vectors could mean either and are refused.
-    boundary : {"reflect", "smooth", "project"}
-        How the box is kept, see :mod:`lmma.strategies.parts.bounds`.
+    boundary : {"reflect", "smooth", "project", "wrap"}
+        How the box is kept, see :mod:`lmma.strategies.parts.bounds`; "wrap" is for periodic variables.
     integrality : bool or array_like, (n,), optional
         1 for variables that are integers, 0 for others, as in SciPy's ``differential_evolution``. ``fun`` is
         given whole numbers there.
     space : Space, optional
         Named variables of all kinds, in place of bounds and integrality; see :class:`lmma.Space`.
+    constraints : constraint, or list of constraints, optional
+        What SciPy takes: ``NonlinearConstraint``, ``LinearConstraint``, dicts with ``type`` ("ineq", fun >= 0
+        or "eq"), ``fun`` and ``args``; or functions g with g(x) <= 0; or :class:`lmma.constraints.Returned`,
+        limits of what ``fun`` returns beside its value. Functions are called wherever ``fun`` is, as it is:
+        with many rows if ``vectorized``, with values by name if there is a space. Every candidate keeps
+        linear equalities, unless some variables are integers.
+    constraint_handling : {"lagrange", "rank"}
+        By an augmented Lagrangian, or by ranks alone: for values of which only the order means something, and
+        for constraints that say yes or no.
+    feasibility_tol : float
+        The largest violation at a point that counts as feasible.
     popsize : int, optional
         Candidates per generation; ``4 + floor(3 ln n)`` by default.
     rng, seed : None, int, SeedSequence, Generator or key
@@ -165,7 +181,9 @@ def minimize(
         metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
         ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between
         restarts), ``learned`` (for a warm start) and ``warnings``. With a space ``x`` is a dict of values and
-        ``vector`` the array that stands for it.
+        ``vector`` the array that stands for it. With constraints x is the best feasible point, and ``maxcv``
+        the largest violation there, ``constr`` what each constraint gave, and ``multipliers`` the Lagrange
+        multipliers; while nothing is feasible, x is violated least, and ``success`` is False.
 
     Raises
     ------
@@ -205,6 +223,7 @@ def minimize(
 
     given = RunOptions(
         args=args, method=method, bounds=bounds, boundary=boundary, integrality=integrality, space=space,
+        constraints=constraints, constraint_handling=constraint_handling, feasibility_tol=feasibility_tol,
         popsize=popsize, rng=rng if seed is None else seed, maxfevals=maxfevals, maxiter=maxiter,
         maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts,
         inject=inject, vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum,

@@ -26,12 +26,13 @@ def scipy_method(name: str = "auto") -> Callable[..., OptimizeResult]:
     callable
         To be passed as ``method=``. Its ``options`` are the keyword arguments of :func:`lmma.minimize`;
         SciPy's own ``maxfev``, ``tol`` and ``disp`` are understood as well, and ``jac``, ``hess`` and
-        ``hessp`` are left unused.
+        ``hessp`` are left unused. Constraints reach it as functions, as SciPy makes them: call
+        :func:`lmma.minimize` for linear equalities that every candidate keeps.
 
     Raises
     ------
     ValueError
-        If there is no method of that name; later, from SciPy's ``minimize``, if it is given constraints.
+        If there is no method of that name.
 
     See Also
     --------
@@ -67,8 +68,6 @@ def scipy_method(name: str = "auto") -> Callable[..., OptimizeResult]:
         disp: bool = False,
         **options: Any,
     ) -> OptimizeResult:
-        if constraints is not None and constraints != () and constraints != []:
-            raise ValueError(f"{name} handles bounds but no constraints: add a penalty to fun instead")
         for derivative in DERIVATIVES:
             options.pop(derivative, None)
         if tol is not None:
@@ -79,6 +78,8 @@ def scipy_method(name: str = "auto") -> Callable[..., OptimizeResult]:
         options.setdefault("progress", disp)
         if bounds is not None:
             options["bounds"] = bounds
+        if constraints is not None and len(constraints):
+            options["constraints"] = constraints
         return minimize(fun, x0, args=args, method=name, callback=callback, **options)
 
     return method

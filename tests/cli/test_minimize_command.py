@@ -315,3 +315,38 @@ def test_a_checkpoint_is_no_log(complaint, tmp_path):
 def test_an_objective_that_works_in_place_is_refused_in_one_line(module, complaint):
     name = module("def loss(X):\n    X -= 3\n    return (X**2).sum(axis=1)\n")
     assert "work on a copy" in complaint("minimize", f"{name}:loss", "--dim", 2, "--vectorized", "--quiet")
+
+
+CONSTRAINED = SPHERE + "def g(x):\n    return [x[0] + 1]\ndef both(x):\n    return loss(x), g(x)\n"
+
+
+def test_constraints_are_named_on_the_command_line(module, result):
+    name = module(CONSTRAINED)
+    status, found = result(f"{name}:loss", "--dim", 3, "--constraints", f"{name}:g", "--seed", 1)
+    assert status == 0
+    assert abs(found["fun"] - 1) < 1e-6
+    assert found["maxcv"] <= 1e-8
+    assert abs(found["multipliers"][0][0] - 2) < 1e-3
+    status, alike = result(f"{name}:both", "--dim", 3, "--seed", 1)
+    assert (status, alike["x"]) == (0, found["x"])
+
+
+def test_a_program_prints_constraints_after_its_value(result, tmp_path):
+    (tmp_path / "simulate.py").write_text(
+        "import sys\nx = [float(v) for v in sys.stdin]\nprint(sum(v * v for v in x), x[0] + 1)\n"
+    )
+    command = f"{sys.executable} simulate.py"
+    status, found = result("--command", command, "--dim", 2, "--max-generations", 5, "--seed", 1)
+    assert status == 1
+    assert found["maxcv"] == pytest.approx(max(0.0, found["x"][0] + 1))
+
+
+def test_wrong_constraints_are_refused_on_the_command_line(module, complaint):
+    name = module(CONSTRAINED + "nothing = 3\n")
+    assert "has no 'gg'" in complaint("minimize", f"{name}:loss", "--dim", 3, "--constraints", f"{name}:gg")
+    assert "constraints must be" in complaint(
+        "minimize", f"{name}:loss", "--dim", 3, "--constraints", f"{name}:nothing"
+    )
+    assert "--constraints must be module" in complaint(
+        "minimize", f"{name}:loss", "--dim", 3, "--constraints", "g"
+    )

@@ -109,7 +109,7 @@ def test_what_is_not_given_is_left_to_the_defaults_of_the_library(parser):
 
 def test_every_kind_of_value_has_a_reader():
     kinds = {spelling.kind for _, spelling, _ in spellings() if spelling.flag and not spelling.choices}
-    assert kinds <= {*READERS, "word", "switch", "bounds", "file", "rows", "integers", "space"}
+    assert kinds <= {*READERS, "word", "switch", "bounds", "file", "rows", "integers", "space", "constraints"}
 
 
 MISSPELT = {

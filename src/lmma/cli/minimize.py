@@ -37,8 +37,13 @@ TARGET
   and returns a number. An exception or NaN is a failed evaluation: it is counted and ranks last.
   --command runs a program for each candidate: the candidate is written to a temporary file, one number a
   line, whose path replaces {{file}}; without {{file}} it goes to standard input. The last line the program
-  prints is its value. A non-zero exit status, a signal or anything but a number is a failed evaluation.
+  prints is its value, or its value and constraints g <= 0 with blanks between. A non-zero exit status, a
+  signal or anything but numbers is a failed evaluation.
   No shell is involved: for pipes and variables write sh -c '...' yourself.
+
+CONSTRAINTS
+  --constraints takes module:name of a function g, of which each number is to become 0 or less, or of
+  anything that lmma.minimize takes as constraints=. Your function may also return (f, g) itself.
 
 {status.EXPLAINED}
 examples:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lmma.cli import arguments
+from lmma.cli.target import named_object
 from lmma.run.options import Kind, RunOptions, Spelling, spellings
 
 GROUPS = ("how to search", "how to evaluate", "when to stop")
@@ -61,6 +62,8 @@ def given_options(args: argparse.Namespace, n: int) -> dict[str, Any]:
         given["integrality"] = arguments.integers(given["integrality"], n)
     if "inject" in given:
         given["inject"] = arguments.rows(given["inject"], n, "--inject")
+    if "constraints" in given:
+        given["constraints"] = named_object(given["constraints"], "--constraints")
     if "constants" in given:
         given["constants"] = dict(given["constants"])
     return given
@@ -76,7 +79,7 @@ def respelled(error: BaseException) -> str:
     """Return the words of an error of the library with its arguments' names as the command line has them."""
     text = str(error).replace("vectorized=True", "--vectorized")
     text = re.sub(r"\b(method|dtype)='([\w-]+)'", r"--\1 \2", text)
-    ordinary = ("method", "dtype", "vectorized", "constants")  # words that sentences use as such
+    ordinary = ("method", "dtype", "vectorized", "constants", "constraints")  # words of any sentence
     names = "|".join(name for name in FLAGS if name not in ordinary)
     return re.sub(rf"(?<![-\w.])({names})\b", lambda match: FLAGS[match[1]], text)
 

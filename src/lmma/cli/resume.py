@@ -38,6 +38,7 @@ ACTS = {
     "target": "imports and calls {}",
     "command": "runs the program {}",
     "method": "imports the method {}",
+    "constraints": "imports the constraints {}",
     "cluster": "connects to the cluster {}",
     "space": "takes variables, options and what they name from {}",
     "log": "writes {}",

@@ -113,6 +113,8 @@ class Summary:
             rows.insert(1, ("x", _first_few(result.x)))
         elif found:
             rows[1:1] = self._named_rows()
+        if "maxcv" in result:
+            rows.insert(1, ("violation", f"{result.maxcv:.3g}"))
         if result.failures:
             rows.append(("failed", f"{result.failures:,} evaluations"))
             rows += [("", f"{error.kind}: {error.message}") for error in result.errors[:1]]
@@ -179,10 +181,22 @@ class Summary:
             "warnings": result.warnings,
             "errors": [asdict(error) for error in result.errors],
             "x": self.x,
+            **_of_constraints(result),
         }
         if self.run.options.space is not None:
             fields["vector"] = [float(value) for value in self.vector]
         return json.dumps(_finite(fields), allow_nan=False)
+
+
+def _of_constraints(result: OptimizeResult) -> dict[str, Any]:
+    """Return what JSON says of constraints, if there are any; None for what is not finite."""
+    if "maxcv" not in result:
+        return {}
+    numbers = {name: result[name] for name in ("constr", "multipliers") if result[name] is not None}
+    return {"maxcv": result.maxcv} | {
+        name: [[float(v) if math.isfinite(v) else None for v in part] for part in parts]
+        for name, parts in numbers.items()
+    }
 
 
 def _first_few(x: Any) -> str:

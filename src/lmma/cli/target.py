@@ -92,9 +92,17 @@ def import_methods_here(methods: Iterable[str]) -> None:
 
 
 def _function(name: str, vectorized: bool) -> Target:
+    function = named_object(name, "TARGET")
+    if not callable(function):
+        raise UsageError(f"{name} is {function!r:.60}, not a function")
+    return Target(name, function, vectorized)
+
+
+def named_object(name: str, argument: str) -> Any:
+    """Return what ``module:name`` names, imported from the current directory if it is there."""
     module_name, _, path = name.partition(":")
     if not module_name or not path:
-        raise UsageError(f"TARGET must be module:function, such as mymodule:loss, got {name!r}")
+        raise UsageError(f"{argument} must be module:function, such as mymodule:loss, got {name!r}")
     try:
         module = import_here(module_name)
     except Exception as error:
@@ -104,15 +112,12 @@ def _function(name: str, vectorized: bool) -> Target:
         where = f" at {inner.filename}:{inner.lineno}" if own and inner is not None else ""
         raise UsageError(f"cannot import {module_name!r}{where}: {type(error).__name__}: {error}") from None
     try:
-        function = functools.reduce(getattr, path.split("."), module)
+        return functools.reduce(getattr, path.split("."), module)
     except AttributeError:
         from lmma.strategies.parts.checks import nearest
 
         known = [word for word in dir(module) if callable(getattr(module, word, None))]
         raise UsageError(f"module {module_name!r} has no {path!r}{nearest(path, known)}") from None
-    if not callable(function):
-        raise UsageError(f"{name} is {function!r:.60}, not a function")
-    return Target(name, function, vectorized)
 
 
 def travel_by_value(function: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -29,6 +29,8 @@ Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
 Function = Callable[..., object]  # fun(x, *args); what it returns is checked, not trusted
 OnError = Literal["worst", "raise", "resample"]
+Answer = tuple[float, Values | None]  # a value, and the constraints beside it
+Answers = tuple[Values, Values | None]  # (rows,) and (rows, constraints)
 
 INFINITY = math.inf
 FLOAT64 = np.dtype(np.float64)
@@ -82,6 +84,8 @@ class Evaluator(ABC):
 
     answered = False  # whether there has been any number at all
     late: npt.NDArray[np.bool_] | None = None  # rows of the last call that were not waited for
+    beside: Values | None = None  # what fun returned beside the values of the last call, one row for each
+    _beside_count: int | None = None  # how many numbers that is, once it is known
     _buffer: Array | None = None
 
     def __init__(self, on_error: OnError = "worst") -> None:
@@ -117,7 +121,7 @@ class Evaluator(ABC):
     def redrawn(self, rows: npt.NDArray[np.intp], attempt: int) -> None:  # noqa: B027
         """Take note that candidates at ``rows`` were drawn again, and are evaluated next, in this order."""
 
-    def told(self, values: Values) -> None:  # noqa: B027
+    def told(self, values: Values, constraints: Values | None = None) -> None:  # noqa: B027
         """Take note of what the strategy is about to be told."""
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
@@ -164,6 +168,56 @@ class Evaluator(ABC):
                     )
                 self._count(Failure(kind, f"fun returned {words}"), count)
         return np.where(np.isfinite(values), values, np.nan)
+
+    def with_beside(self, values: Values, beside: Mapping[int, Values]) -> Values:
+        """Return ``values`` after keeping what stands beside them, by row, as :attr:`beside`.
+
+        A value without it, or with too few or too many numbers, is failed; in the first generation that has
+        any, it is a mistake.
+        """
+        known, self.beside = self._beside_count, None
+        if not beside and known is None:
+            return values
+        count = known if known is not None else len(beside[min(beside)])
+        self.beside = np.full((len(values), count), np.nan)
+        odd = {row: beside[row] for row in beside if len(beside[row]) != count}
+        bare = [row for row in np.flatnonzero(~np.isnan(values)).tolist() if row not in beside]
+        if odd or bare:
+            self._refuse_length(count, odd, bare)
+            values = values.copy()
+            values[[*odd, *bare]] = np.nan
+        self._beside_count = count
+        for row in beside.keys() - odd.keys():
+            self.beside[row] = beside[row]
+        return self._finite_beside(values)
+
+    def _refuse_length(self, count: int, odd: Mapping[int, Values], bare: Sequence[int]) -> None:
+        """Count rows with another number of constraints as failed, or raise if there was none before."""
+        row, got = next(((row, f"{len(odd[row])}") for row in odd), (0, ""))
+        if not got:
+            row, got = bare[0], "none"
+        words = (
+            f"constraints must be the same number for each candidate: {count} numbers were returned for one, "
+            f"{got} for candidate {row}"
+        )
+        if self._beside_count is None:
+            self.close()
+            raise ValueError(words)
+        self.fail(TaskFailure(Failure("WrongLength", words)), len(odd) + len(bare))
+
+    def _finite_beside(self, values: Values) -> Values:
+        """Return ``values``, NaN where a constraint is not finite, which counts as failed."""
+        assert self.beside is not None
+        bad = ~np.isnan(values) & ~np.isfinite(self.beside).all(axis=1)
+        if not np.any(bad):
+            return values
+        row = int(np.flatnonzero(bad)[0])
+        place = int(np.flatnonzero(~np.isfinite(self.beside[row]))[0])
+        words = f"number {place} of the constraints is {self.beside[row, place]}"
+        if self.on_error == "raise":
+            raise EvaluationError(f"{words} for candidate {row}; on_error='worst' ranks it last instead")
+        self._count(Failure("constraint", words), int(np.count_nonzero(bad)))
+        return np.where(bad, np.nan, values)
 
 
 def as_number(value: object) -> float:
@@ -216,7 +270,47 @@ def as_numbers(value: object, rows: int) -> Values:
     return raw.astype(np.float64)
 
 
-def call_with_rows(fun: Function, rows: Array, args: tuple[object, ...]) -> Values:
+def as_answer(value: object) -> Answer:
+    """Return what an objective gave: its value, and the numbers beside it if it is a pair ``(f, g)``."""
+    if not (isinstance(value, tuple) and len(value) == 2):
+        return as_number(value), None
+    number = as_number(value[0])
+    beside = np.asarray(value[1])
+    if beside.dtype.kind not in "fiub" or beside.ndim > 1:
+        raise WrongType(
+            "fun that returns (f, g) must have a number f and constraints g, a number or a vector; got g of "
+            f"dtype {beside.dtype}, shape {beside.shape}"
+        )
+    return number, np.atleast_1d(beside).astype(np.float64)
+
+
+def as_answers(value: object, rows: int) -> Answers:
+    """Return what a vectorised objective gave for ``rows`` candidates, as :func:`as_answer` does for one."""
+    if not (isinstance(value, tuple) and len(value) == 2 and np.ndim(value[0]) == 1):
+        return as_numbers(value, rows), None
+    numbers = as_numbers(value[0], rows)
+    beside = np.asarray(value[1])
+    if beside.dtype.kind not in "fiub" or beside.ndim not in (1, 2) or len(beside) != rows:
+        raise WrongType(
+            f"fun with vectorized=True that returns (f, g) must return g of shape ({rows}, constraints) for "
+            f"{rows} rows; got dtype {beside.dtype}, shape {beside.shape}"
+        )
+    return numbers, beside.reshape(rows, -1).astype(np.float64)
+
+
+def packed(answers: Answers) -> bytes:
+    """Return values and what stands beside them as bytes, to be sent to another process."""
+    values, beside = answers
+    return (values if beside is None else np.column_stack((values, beside))).tobytes()
+
+
+def unpacked(content: bytes, rows: int) -> Answers:
+    """Return what :func:`packed` was given."""
+    numbers = np.frombuffer(content, np.float64).reshape(rows, -1)
+    return numbers[:, 0], numbers[:, 1:] if numbers.shape[1] > 1 else None
+
+
+def call_with_rows(fun: Function, rows: Array, args: tuple[object, ...]) -> Answers:
     """Return what a vectorised ``fun`` says of ``rows``, which it may look at but not change.
 
     What it changed would be taken for what it evaluated.
@@ -224,7 +318,7 @@ def call_with_rows(fun: Function, rows: Array, args: tuple[object, ...]) -> Valu
     shown = rows.view()
     shown.setflags(write=False)
     try:
-        return as_numbers(fun(shown, *args), len(rows))
+        return as_answers(fun(shown, *args), len(rows))
     except ValueError as error:
         if "read-only" not in words_of(error):
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class EvaluationBatch:
         self.queue = list(range(0, rows, block))  # first rows of tasks no worker has
         self.pending = np.ones(rows, dtype=np.bool_)  # rows without an answer
         self.values: Values = np.full(rows, np.nan)
+        self.beside: dict[int, Values] = {}  # constraints, by row, where fun returns them
         self.failures: Failures = {}
         self.needed = max(1, math.ceil(quorum * rows - 1e-9))
         self._deaths: dict[int, int] = {}  # by first row
@@ -46,10 +48,12 @@ class EvaluationBatch:
         """Return how many rows the task that starts at ``first`` has."""
         return self._sizes.get(first) or min(self.block, len(self.pending) - first)
 
-    def take(self, first: int, values: Values) -> None:
-        """Take values as the answer for the rows from ``first`` on."""
+    def take(self, first: int, values: Values, beside: Iterable[Values] | None = None) -> None:
+        """Take values, and what stands beside each, as the answer for the rows from ``first`` on."""
         self.values[first : first + len(values)] = values
         self.pending[first : first + len(values)] = False
+        if beside is not None:
+            self.beside |= {first + k: numbers for k, numbers in enumerate(beside)}
 
     def fail(self, first: int, failed: TaskFailure, rows: int | None = None) -> None:
         """Take a failure as the answer for a whole task, or for ``rows`` rows."""
@@ -93,4 +97,4 @@ def settled(evaluator: Evaluator, batch: EvaluationBatch) -> Values:
         evaluator.fail(*batch.failures[first])
     values = np.full(len(returned), np.nan)
     values[returned] = evaluator.finite(batch.values[returned])
-    return values
+    return evaluator.with_beside(values, {row: g for row, g in batch.beside.items() if returned[row]})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, OnError, Values
+from lmma.evaluation.base import Answer, Array, EvaluationOptions, Evaluator, OnError, Values
 from lmma.evaluation.batch import EvaluationBatch, settled
 from lmma.evaluation.failures import TaskFailure
 from lmma.evaluation.pickling import Guarded
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 POLL = 0.05  # seconds between two looks at futures that may be overdue
 
-Answer = float | TaskFailure
+Outcome = Answer | TaskFailure
 
 
 @final
@@ -27,7 +27,7 @@ class Mapped(Evaluator):
     """Evaluates a generation by ``map(fun, candidates)``, such as ``multiprocessing.Pool.map``."""
 
     def __init__(
-        self, call: Guarded, on_error: OnError = "worst", *, map: Callable[..., Iterable[Answer]]
+        self, call: Guarded, on_error: OnError = "worst", *, map: Callable[..., Iterable[Outcome]]
     ) -> None:
         super().__init__(on_error)
         self._call = call
@@ -78,11 +78,11 @@ class Submitted(Evaluator):
             future.cancel()
         return settled(self, batch)
 
-    def _wait(self, futures: list[Future[Answer]], needed: int) -> set[Future[Answer]]:
+    def _wait(self, futures: list[Future[Outcome]], needed: int) -> set[Future[Outcome]]:
         """Wait until ``needed`` futures are done or overdue; return those that ran too long."""
         timeout = self.options.timeout
-        began: dict[Future[Answer], float] = {}
-        overdue: set[Future[Answer]] = set()
+        began: dict[Future[Outcome], float] = {}
+        overdue: set[Future[Outcome]] = set()
         pending = set(futures)
         while len(futures) - len(pending) < needed:
             _, pending = wait(pending, timeout=None if timeout is None else POLL, return_when=FIRST_COMPLETED)
@@ -96,7 +96,7 @@ class Submitted(Evaluator):
         return overdue
 
 
-def _answer(future: Future[Answer]) -> Answer:
+def _answer(future: Future[Outcome]) -> Outcome:
     """Return what a finished future holds, a failure of the executor itself included."""
     try:
         return future.result()
@@ -106,8 +106,9 @@ def _answer(future: Future[Answer]) -> Answer:
         return TaskFailure.of(error)
 
 
-def _take(batch: EvaluationBatch, row: int, answer: Answer) -> None:
+def _take(batch: EvaluationBatch, row: int, answer: Outcome) -> None:
     if isinstance(answer, TaskFailure):
         batch.fail(row, answer)
     else:
-        batch.take(row, np.array([answer]))
+        value, beside = answer
+        batch.take(row, np.array([value]), None if beside is None else [beside])

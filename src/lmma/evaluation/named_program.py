@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from lmma.evaluation.program import Program
+from lmma.evaluation.program import Printed, Program
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 FILES = {"file": "json", "json": "json", "toml": "toml"}  # placeholder -> form of the file
@@ -49,8 +49,8 @@ class NamedProgram:
         self.form = forms[0] if forms else ""
         self.named = used & known
 
-    def __call__(self, values: Mapping[str, Any]) -> float:
-        """Return the value of one candidate."""
+    def __call__(self, values: Mapping[str, Any]) -> Printed:
+        """Return the value of one candidate, and constraints if the program prints them after it."""
         replaced = {f"{{{name}}}": as_word(values[name]) for name in self.named}
         text = as_toml(values) if self.form == "toml" else as_json(values) + "\n"
         if self.form:

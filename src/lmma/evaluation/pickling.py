@@ -6,7 +6,7 @@ import pickle
 import sys
 from collections.abc import Callable
 
-from lmma.evaluation.base import Array, Function, as_number
+from lmma.evaluation.base import Answer, Array, Function, as_answer
 from lmma.evaluation.failures import TaskFailure, is_failure
 
 
@@ -33,7 +33,7 @@ def dumps(thing: object) -> bytes:
 
 
 class Guarded:
-    """Calls ``fun(x, *args)`` and returns a number, or the failure as data: nothing is raised.
+    """Calls ``fun(x, *args)`` and returns its answer, or the failure as data: nothing is raised.
 
     It travels through plain pickle whatever ``fun`` is, so any map or executor can carry it.
     """
@@ -42,10 +42,10 @@ class Guarded:
         self.fun = fun
         self.args = args
 
-    def __call__(self, x: Array) -> float | TaskFailure:
+    def __call__(self, x: Array) -> Answer | TaskFailure:
         """Return the value of ``fun`` at ``x``, or what went wrong."""
         try:
-            return as_number(self.fun(x, *self.args))
+            return as_answer(self.fun(x, *self.args))
         except BaseException as error:
             if not is_failure(error):
                 raise

@@ -27,6 +27,7 @@ from lmma.evaluation.watcher import TOKEN, watcher
 
 PLACEHOLDER = "{file}"
 SEPARATOR = os.sep
+Printed = float | tuple[float, list[float]]  # a value, or a value and constraints
 TAIL = 500  # characters of standard error kept with a failure
 KEPT = 65_536  # bytes kept of what a program prints: the last ones
 GRACE = 1.0  # seconds an interrupted program has to end by itself, and a pipe that its children hold to close
@@ -66,21 +67,21 @@ class Program:
         self.command = command
         self.takes_file = any(PLACEHOLDER in word for word in self.words)
 
-    def __call__(self, x: Array) -> float:
-        """Return the value of one candidate."""
+    def __call__(self, x: Array) -> Printed:
+        """Return the value of one candidate, and constraints if the program prints them after it."""
         # repr of a Python float is the shortest text that reads back as the same number
         text = "".join(f"{float(number)!r}\n" for number in x)
         if not self.takes_file:
             return self.run_with_text(text)
         return self.run_with_file(text, ".txt", [PLACEHOLDER])
 
-    def run_with_text(self, text: str, replaced: Mapping[str, str] | None = None) -> float:
+    def run_with_text(self, text: str, replaced: Mapping[str, str] | None = None) -> Printed:
         """Return what the program prints if it is given ``text``; keys of ``replaced`` stand for words."""
         return self._run(_with(self.words, replaced or {}), text, secrets.token_hex(8), None)
 
     def run_with_file(
         self, text: str, suffix: str, places: Sequence[str], replaced: Mapping[str, str] | None = None
-    ) -> float:
+    ) -> Printed:
         """Return what the program prints; the path of a file with ``text`` stands at ``places``."""
         token = secrets.token_hex(8)
         name = os.path.join(tempfile.gettempdir(), f"lmma-{token}{suffix}")
@@ -95,7 +96,7 @@ class Program:
             Path(name).unlink(missing_ok=True)
             watcher.tell(token, gone=True)
 
-    def _run(self, words: list[str], text: str | None, token: str, name: str | None) -> float:
+    def _run(self, words: list[str], text: str | None, token: str, name: str | None) -> Printed:
         process = None
         watcher.tell(token, name)
         try:
@@ -288,8 +289,8 @@ def postponed_interrupts() -> Iterator[None]:
         call()
 
 
-def _number(output: Tail, complaints: Tail, status: int, program: str) -> float:
-    """Return the number on the last line of ``output``, or say why there is none."""
+def _number(output: Tail, complaints: Tail, status: int, program: str) -> Printed:
+    """Return the number on the last line of ``output``, constraints after it, or say why there is none."""
     tail = str(complaints).strip()[-TAIL:]
     because = f"; standard error ends: {tail}" if tail else "; nothing on standard error"
     if status < 0:
@@ -309,7 +310,8 @@ def _number(output: Tail, complaints: Tail, status: int, program: str) -> float:
     if last is None:
         raise ProgramError(f"{program} printed nothing, expected one number{because}")
     try:
-        return float(last)
+        value, *constraints = map(float, last.split())
+        return (value, constraints) if constraints else value
     except ValueError:
         raise ProgramError(
             f"{program} printed {last[:80]!r} last, expected a line with one number{because}"

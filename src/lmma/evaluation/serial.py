@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation.base import Array, Evaluator, Function, OnError, Values, as_number, call_with_rows
+from lmma.evaluation.base import Array, Evaluator, Function, OnError, Values, as_answer, call_with_rows
 from lmma.evaluation.failures import TaskFailure, is_failure
 
 
@@ -31,18 +31,22 @@ class Serial(InProcess):
 
     def __call__(self, candidates: Array) -> Values:
         """Return one value for each row."""
-        return np.array([self._value(x) for x in candidates], dtype=np.float64)
+        self._rows: dict[int, Values] = {}
+        values = np.array([self._value(row, x) for row, x in enumerate(candidates)], dtype=np.float64)
+        return self.with_beside(values, self._rows)
 
-    def _value(self, x: Array) -> float:
+    def _value(self, row: int, x: Array) -> float:
         try:
             value = self.fun(x.copy(), *self.args)  # a copy: fun may keep or alter what it is given
-            number = as_number(value)
+            number, beside = as_answer(value)
         except BaseException as error:
             if not is_failure(error):
                 raise
             self.fail(TaskFailure.of(error))
             return math.nan
         self.answered = True
+        if beside is not None:
+            self._rows[row] = beside
         if number - number != 0.0:  # NaN or infinite
             return float(self.finite(np.array([number]))[0])
         return number
@@ -56,11 +60,11 @@ class Vectorized(InProcess):
         """Return one value for each row."""
         rows = len(candidates)
         try:
-            values = call_with_rows(self.fun, candidates, self.args)
+            values, beside = call_with_rows(self.fun, candidates, self.args)
         except BaseException as error:
             if not is_failure(error):
                 raise
             self.fail(TaskFailure.of(error), rows)
             return np.full(rows, np.nan)
         self.answered = True
-        return self.finite(values)
+        return self.with_beside(self.finite(values), {} if beside is None else dict(enumerate(beside)))

@@ -132,7 +132,10 @@ class Checkpoint:
 
 # What is saved and how it is continued
 
-COUNTS = ("evaluations", "generation", "failures", "late", "failing", "best_fun", "seconds")
+COUNTS = (
+    "evaluations", "generation", "failures", "late", "failing", "best_fun", "violation", "fun_at_best",
+    "seconds",
+)  # fmt: skip
 
 
 def state_of(run: Run) -> tuple[Header, Arrays]:
@@ -143,6 +146,8 @@ def state_of(run: Run) -> tuple[Header, Arrays]:
         arrays |= {f"{prefix}{name}": np.asarray(value) for name, value in part.get_state().items()}
     if counters.best_x is not None:
         arrays["best_x"] = counters.best_x
+    if counters.raw_at_best is not None:
+        arrays["raw_at_best"] = counters.raw_at_best
     header = {
         "identity": identity(run),
         "kernels": kernels.name(),
@@ -152,6 +157,7 @@ def state_of(run: Run) -> tuple[Header, Arrays]:
         "finished": [asdict(single) for single in counters.finished],
         "failures": dict(evaluate.failures),
         "errors": [asdict(error) for error in evaluate.errors],
+        "constraints": run.constraints.sizes,
         "dropped": evaluate.dropped,
         "deaths": evaluate.deaths,
     }
@@ -180,8 +186,12 @@ def continue_from(run: Run, header: Header, arrays: Arrays) -> None:
     run.counters = Counters(
         **header["counters"],
         best_x=arrays.get("best_x"),
+        raw_at_best=arrays.get("raw_at_best"),
         finished=[SingleRun(**single) for single in header["finished"]],
     )
+    if header["constraints"]:
+        run.constraints.lay_out(header["constraints"])
+        run.constraints.prepare(run.strategy)
     if header["plan"]["number"] != 0:
         run.begin(Plan(**header["plan"]), run.counters.finished)
     for prefix, part in _parts(run).items():
@@ -223,6 +233,23 @@ def identity(run: Run) -> dict[str, Any]:
         "bounds (digest)": None if box is None else digest_of(box.lower, box.upper),
         "integrality (digest)": None if integrality is None else digest_of(integrality),
         "x0 or sigma0 (digest)": digest_of(start.x0, start.sigma0),
+        **_identity_of_constraints(run),
+    }
+
+
+def _identity_of_constraints(run: Run) -> dict[str, Any]:
+    """Return what must be the same of constraints: nothing where there are none."""
+    found = run.constraints
+    if not found.given:
+        return {"constraints": None}
+    names = [None if part.function is None else name_of(part.function) for part in found.parts]
+    return {
+        "constraints": repr([name for name in names if name is not None]),
+        "constraints' limits (digest)": digest_of(
+            *(array for part in found.parts for array in (part.lb, part.ub, part.full_matrix))
+        ),
+        "constraint_handling": found.handling,
+        "feasibility_tol": found.feasibility_tol,
     }
 
 

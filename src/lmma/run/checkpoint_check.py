@@ -16,9 +16,12 @@ from lmma.strategies.registry import METHODS
 
 MOST = 2**53  # of anything that is counted: JSON's numbers are exact up to here
 POSITIVE = ("strategy.sigma", "strategy.sigma0")  # and finite
-FINITE = ("strategy.mean", "strategy.best_x", "strategy.scale", "strategy.injected", "best_x")
+FINITE = ("strategy.mean", "strategy.best_x", "strategy.scale", "strategy.injected", "best_x", "raw_at_best")
 # infinite before there is a value, a spread or a bound; failures in a list of values are infinite too
-UNBOUNDED = ("max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous", "settling.best")
+UNBOUNDED = (
+    "max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous", "settling.best",
+    "constraints.violation", "constraints.fun", "constraints.merit", "constraints.spread", "lagrangian.far",
+)  # fmt: skip
 
 
 def check_content(header: Header, arrays: Arrays) -> None:
@@ -39,6 +42,8 @@ def check_content(header: Header, arrays: Arrays) -> None:
     for place, error in enumerate(_list(header, "errors")):
         strings = isinstance(error, dict) and all(isinstance(words, str) for words in error.values())
         _want(strings, f"errors[{place}]")
+    for size in _list(header, "constraints"):
+        _want(_counts(size), "constraints")
     for name in ("dropped", "deaths"):
         _want(_counts(header.get(name)), name)
     _want(isinstance(header.get("extra", {}), dict), "extra")
@@ -63,7 +68,11 @@ def _counters(counters: Any, arrays: Arrays) -> None:
     for name, value in counters.items():
         if name == "best_fun":
             # there is a best point exactly where there is a value
-            _want(_is_value(value) and math.isfinite(value) == ("best_x" in arrays), "counters: best_fun")
+            constrained = "raw_at_best" in arrays
+            there = constrained or math.isfinite(value)
+            _want(_is_value(value) and there == ("best_x" in arrays), "counters: best_fun")
+        elif name in ("violation", "fun_at_best"):
+            _want(_is_value(value) and (name != "violation" or value >= 0), f"counters: {name}")
         elif name == "seconds":
             _want(_is_number(value) and 0 <= value < math.inf, "counters: seconds")
         else:

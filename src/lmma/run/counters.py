@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+from lmma.strategies.parts.constraints import better
+
+if TYPE_CHECKING:
+    from lmma.run.constraints import Judged
 
 Array = npt.NDArray[np.floating]
 
@@ -33,14 +39,21 @@ class Counters:
     failing: int = 0  # generations in a row in which nothing succeeded
     best_fun: float = math.inf
     best_x: Array | None = None
+    violation: float = math.inf  # at best_x; of interest where there are constraints, as are the next two
+    fun_at_best: float = math.inf  # the value at best_x, also while that is not feasible
+    raw_at_best: npt.NDArray[np.float64] | None = None  # what the constraints gave there
     seconds: float = 0.0  # spent so far, also by earlier processes
     finished: list[SingleRun] = field(default_factory=list)  # the runs between restarts that have ended
     consistent: bool = True  # False in the middle of an update, when nothing may be saved
 
     def take(
-        self, candidates: Array, values: npt.NDArray[np.float64], late: npt.NDArray[np.bool_] | None
+        self,
+        candidates: Array,
+        values: npt.NDArray[np.float64],
+        late: npt.NDArray[np.bool_] | None,
+        judged: Judged | None = None,
     ) -> None:
-        """Count one evaluation for each row and keep the best."""
+        """Count one evaluation for each row and keep the best, in the light of constraints."""
         self.evaluations += len(values)
         best = values.argmin()  # that of a NaN where there is one
         value = values.item(best)
@@ -53,9 +66,23 @@ class Counters:
                 return
             best = np.nanargmin(values)
             value = values.item(best)
-        if value < self.best_fun:
+        if judged is not None:
+            self._take_in_the_light_of(judged, candidates, values)
+        elif value < self.best_fun:
             self.best_fun = value
             if self.best_x is None or len(self.best_x) != candidates.shape[1]:
                 self.best_x = candidates[best].copy()
             else:
                 self.best_x[...] = candidates[best]
+
+    def _take_in_the_light_of(
+        self, judged: Judged, candidates: Array, values: npt.NDArray[np.float64]
+    ) -> None:
+        """Keep the best of candidates that have constraints."""
+        best = judged.best(values)
+        violation, value = judged.violations.item(best), values.item(best)
+        if not better((violation, value), (self.violation, self.fun_at_best), judged.tolerance):
+            return
+        self.violation, self.fun_at_best = violation, value
+        self.raw_at_best, self.best_x = judged.raw[best].copy(), candidates[best].copy()
+        self.best_fun = value if violation <= judged.tolerance else math.inf

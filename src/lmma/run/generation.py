@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,7 @@ from lmma.evaluation.failures import words_of
 from lmma.run.stopping import Rule, Situation, Stop
 
 if TYPE_CHECKING:
+    from lmma.run.constraints import Judged
     from lmma.run.observers import Observer
     from lmma.run.run import Run
 
@@ -90,7 +92,7 @@ def _of_the_strategy(call: Callable[..., T], *args: Any) -> T:
 
 def one_generation(run: Run, watching: Sequence[Rule]) -> None:
     """Take one generation from candidates to what is learned from them, and show the values to rules."""
-    strategy, evaluate, counters = run.strategy, run.evaluate, run.counters
+    strategy, evaluate, counters, constraints = run.strategy, run.evaluate, run.counters, run.constraints
     again = evaluate.on_error == "resample"
     # Candidates drawn again are evaluated from a buffer of their own, which must not be this one.
     out = None if again else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
@@ -98,13 +100,22 @@ def one_generation(run: Run, watching: Sequence[Rule]) -> None:
     candidates = _of_the_strategy(strategy.ask, out)
     values = run.interrupts.cut_short(evaluate, candidates)
     late = evaluate.late
+    judged = None
+    if constraints.parts or evaluate.beside is not None:
+        judged = constraints.judge(candidates, values, evaluate.beside)
     counters.consistent = False
-    counters.take(candidates, values, late)
+    counters.take(candidates, values, late, judged)
     if again and late is None:
-        values = _with_failed_drawn_anew(run, candidates, values)
-    evaluate.told(values)
-    _of_the_strategy(strategy.tell, values)
-    ranked = strategy.ranked_values
+        values, judged = _with_failed_drawn_anew(run, candidates, values, judged)
+    if judged is None:
+        evaluate.told(values)
+        _of_the_strategy(strategy.tell, values)
+        ranked = strategy.ranked_values
+    else:
+        constraints.prepare(strategy)
+        evaluate.told(values, judged.g)
+        _of_the_strategy(functools.partial(strategy.tell, constraints=judged.g), values)
+        ranked = judged.watched(values)
     counters.failing = 0 if len(ranked) else counters.failing + 1
     for rule in watching:
         _of_the_strategy(rule.watch, ranked)
@@ -112,7 +123,9 @@ def one_generation(run: Run, watching: Sequence[Rule]) -> None:
     counters.consistent = True
 
 
-def _with_failed_drawn_anew(run: Run, candidates: Array, values: Values) -> Values:
+def _with_failed_drawn_anew(
+    run: Run, candidates: Array, values: Values, judged: Judged | None
+) -> tuple[Values, Judged | None]:
     """Return values in which failed candidates have been replaced by new ones, as far as that succeeds."""
     counters, budget = run.counters, run.options.maxfevals
     for attempt in range(1, ATTEMPTS + 1):
@@ -126,5 +139,9 @@ def _with_failed_drawn_anew(run: Run, candidates: Array, values: Values) -> Valu
         fresh = candidates[failed]
         values = values.copy()
         values[failed] = run.interrupts.cut_short(run.evaluate, fresh)
-        counters.take(fresh, values[failed], run.evaluate.late)
-    return values
+        said = run.constraints.judge(fresh, values[failed], run.evaluate.beside)
+        counters.take(fresh, values[failed], run.evaluate.late, said)
+        if said is not None:
+            judged = judged or run.constraints.unknown(len(candidates))
+            judged.replaced(failed, said)
+    return values, judged

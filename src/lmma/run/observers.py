@@ -36,6 +36,7 @@ class Progress:
     popsize: int = 0
     restarts: int = 0
     late: int = 0  # evaluations that were not waited for
+    violation: float = math.nan  # the largest of any constraint at the best point; NaN if there is none
 
 
 class Recorder:
@@ -141,6 +142,8 @@ class JsonLog:
 
     def _write(self, progress: Progress) -> None:
         record: dict[str, Any] = {k: v if math.isfinite(v) else None for k, v in asdict(progress).items()}
+        if math.isnan(progress.violation):  # nobody has asked
+            del record["violation"]
         record |= self.more()
         import json  # not needed by a run without a log
 
@@ -225,6 +228,8 @@ class ProgressLine:
             parts[0] += f" ({min(1.0, progress.evaluations / self.maxfevals):.0%})"
             if rate > 0:
                 parts.append(f"{max(0.0, self.maxfevals - progress.evaluations) / rate:,.0f} s to the budget")
+        if progress.violation > 0:
+            parts.insert(2, f"violation {progress.violation:.2e}")
         if progress.restarts:
             parts.append(f"restart {progress.restarts}")
         if progress.failures:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds, Box
     from lmma.strategies.parts.checks import Precision, Seed
+    from lmma.strategies.parts.constraints import Handling
 
 Method = Literal[
     "auto", "cma-es", "ma-es", "lm-ma-es", "csa-es", "lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es",
@@ -37,7 +38,7 @@ OnInterrupt = Literal["return", "raise"]
 
 # How a value is written on the command line; lmma.cli.options knows how each is read.
 Kind = Literal["word", "number", "positive", "not negative", "count", "switch", "bounds", "file", "rows",
-               "restarts", "workers", "seed", "constant", "integers", "space"]  # fmt: skip
+               "restarts", "workers", "seed", "constant", "integers", "space", "constraints"]  # fmt: skip
 Group = Literal["how to search", "how to evaluate", "when to stop"]
 
 
@@ -80,13 +81,24 @@ class RunOptions:
         "--bounds", "bounds", metavar="LOW,HIGH")
     boundary: Boundary = option("smooth",
         "how the box is kept",
-        "--boundary", choices=("smooth", "reflect", "project"))
+        "--boundary", choices=("smooth", "reflect", "project", "wrap"))
     integrality: npt.ArrayLike | None = option(None,
         "variables that are integers: all, or their numbers from 0 on, such as 3,7-12",
         "--integers", "integers", metavar="WHICH")
     space: Space | None = option(None,
         "named variables of all kinds, and options of the run if you like, from a TOML file",
         "--space", "space", metavar="FILE")
+    constraints: Any = option(None,
+        "limits on more than a box: what SciPy takes, or functions g(x) <= 0; on the command line "
+        "module:name of such a function or list. fun may also return (f, g)",
+        "--constraints", "constraints", metavar="MODULE:NAME")
+    constraint_handling: Handling = option("lagrange",
+        "an augmented Lagrangian, or ranks alone where only the order of values means something or a "
+        "constraint says yes or no",
+        "--constraint-handling", choices=("lagrange", "rank"))
+    feasibility_tol: float = option(1e-8,
+        "the largest violation of a constraint at a point that counts as feasible",
+        "--feasibility-tol", "not negative", metavar="EPS")
     popsize: int | None = option(None,
         "candidates per generation; by default 4 + floor(3 ln n)",
         "--popsize", "count", metavar="N")

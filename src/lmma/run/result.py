@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import UserDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmma.run.stopping import Spell, Stop, in_python
 from lmma.run.warm_start import Learned
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
     from lmma.run.run import Run
+    from lmma.strategies.parts.bounds import Values
 
 
 def final_result(run: Run, stop: Stop) -> OptimizeResult:
@@ -51,7 +52,20 @@ def intermediate_result(run: Run) -> OptimizeResult:
     if run.options.space is not None:
         result["vector"] = result.x
         result["x"] = run.options.space.decode(result.x)
+    if counters.raw_at_best is not None:
+        result.update(_in_the_light_of_constraints(run, counters.raw_at_best))
     return result
+
+
+def _in_the_light_of_constraints(run: Run, raw: Values) -> dict[str, Any]:
+    """Return what a result says of constraints, and the value at its x, feasible or not."""
+    known = run.strategy.constraints
+    return {
+        "fun": run.counters.fun_at_best,
+        "maxcv": run.counters.violation,
+        "constr": run.constraints.as_given(raw.copy()),
+        "multipliers": run.constraints.multipliers(None if known is None else known.multipliers),
+    }
 
 
 def succeeded(run: Run, stop: Stop) -> bool:
@@ -64,7 +78,13 @@ def message(run: Run, stop: Stop, spell: Spell = in_python) -> str:
     counters, sentences = run.counters, [stop.message(spell)]
     if _missed(run, stop):
         sentences.append(f"The target {spell('ftarget', '')} = {run.options.ftarget:.6g} was not reached.")
-    if counters.evaluations and not math.isfinite(counters.best_fun):
+    if counters.raw_at_best is not None and math.isinf(counters.best_fun):
+        which, violation = run.constraints.worst(counters.raw_at_best)
+        sentences.append(
+            f"No feasible point was found: the smallest violation is {violation:.3g}, of {which}; x is that "
+            "point."
+        )
+    elif counters.evaluations and not math.isfinite(counters.best_fun):
         sentences.append("No evaluation gave a finite value.")
     if stop.reason in ("stagnation", "maxfevals", "maxiter", "maxtime") and (often := _often_tied(run)):
         sentences.append(often)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from lmma.run.options import RunOptions
 from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
 from lmma.run.stopping import Stop, rules_for
-from lmma.run.variables import best_values, called_with, with_space
+from lmma.run.variables import best_values, with_space
 
 if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported when one is asked for
     from scipy.optimize import OptimizeResult
@@ -43,6 +44,8 @@ class Run:
     ----------
     strategy : Strategy
         The one that searches at present.
+    constraints : Constraints
+        What candidates are to meet.
     interrupts : Interrupts
         What evaluates candidates such that Ctrl-C cuts it short.
     stop : Stop or None
@@ -67,14 +70,16 @@ class Run:
         self.options = options
         self.schedule = schedule(options.restarts)
         self.setup = setup(fun, x0, sigma0, options)
+        self.constraints = self.setup.constraints
         self.strategy = self.setup.first()
         self.key = self.strategy.key
         self.plan = Plan(0, self.strategy.popsize)
         self.rules = rules_for(options, self.strategy)
         self.counters = Counters()
         self.evaluate = evaluate or evaluator(
-            called_with(fun, options), options.args, options.on_error, workers=options.workers,
-            vectorized=options.vectorized, timeout=options.timeout, quorum=options.quorum,
+            self.constraints.objective(fun, options), options.args, options.on_error,
+            workers=options.workers, vectorized=options.vectorized, timeout=options.timeout,
+            quorum=options.quorum,
         )  # fmt: skip
         self.interrupts = Interrupts()
         self.recorder = _recorder(options.history)
@@ -147,6 +152,7 @@ class Run:
             popsize=strategy.popsize,
             restarts=len(counters.finished),
             late=counters.late,
+            violation=math.nan if counters.raw_at_best is None else counters.violation,
         )
 
     def single_runs(self, reason: str) -> list[SingleRun]:

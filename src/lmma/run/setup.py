@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lmma.run.constraints import Constraints, read_constraints
 from lmma.run.options import RunOptions, choose_method, default_sigma0
 from lmma.run.variables import points_of
 from lmma.run.warm_start import Learned, WarmStart, warm_start
@@ -33,6 +34,7 @@ class Setup:
     options: RunOptions
     learned: Learned | None  # what an earlier run knows
     limits: dict[str, Any]  # bounds, integers and choices, as strategies take them
+    constraints: Constraints
 
     def first(self) -> Strategy:
         """Return the strategy a run begins with."""
@@ -57,10 +59,12 @@ class Setup:
             wishes["boundary"] = options.boundary
         # A user's own strategy need not know of what nobody asked for
         given = {name: value for name, value in wishes.items() if value is not None}
-        return make_strategy(
+        strategy = make_strategy(
             self.cls, x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
             tolfun=options.tolfun, **given, **options.constants,
         )  # fmt: skip
+        strategy.constraint_options = self.constraints.options()
+        return strategy
 
 
 def setup(
@@ -83,6 +87,9 @@ def setup(
     if isinstance(method, str) and method == "auto":
         numbers = max(1, len(start) - len(limits.get("categories", ())))
         method = warm.method or choose_method(numbers, popsize=options.popsize, maxfevals=options.maxfevals)
+    constraints, box_among_them = read_constraints(options, len(start), limits)
+    if box_among_them is not None:
+        limits["bounds"] = box_among_them
     cls = strategy_class(method)
     suggest_for_misspelt(cls, options.constants)
     if options.on_error == "resample" and not cls.can_resample:
@@ -95,7 +102,7 @@ def setup(
         )
     told = sigma0 is not None and options.space is None
     first = usual if told or warm.sigma0 is None or _steps_differ(warm, cls) else warm.sigma0
-    return Setup(cls, start, first, usual, box, options, warm.learned, limits)
+    return Setup(cls, start, first, usual, box, options, warm.learned, limits, constraints)
 
 
 def _steps_differ(warm: WarmStart, cls: type[Strategy]) -> bool:

@@ -36,13 +36,15 @@ def check_space(options: RunOptions) -> None:
             raise ValueError(f"{name} and space contradict one another: a space has its own, drop {name}")
 
 
-def called_with(fun: Callable[..., Any], options: RunOptions) -> Callable[..., Any]:
+def called_with(
+    fun: Callable[..., Any], space: Space | None, args: tuple[Any, ...] = ()
+) -> Callable[..., Any]:
     """Return ``fun`` as a function of vectors: with a space it is called with values by name."""
-    if options.space is None:
+    if space is None:
         return fun
     from lmma.space.calling import NamedValues
 
-    return NamedValues(fun, options.space, options.args)
+    return NamedValues(fun, space, args)
 
 
 def points_of(options: RunOptions) -> Any:

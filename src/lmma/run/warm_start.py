@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ class Learned:
         self.generation = strategy.generation
         self.scale = strategy.scale
         self.first_scale = strategy.first_scale
+        self.multipliers = _multipliers(strategy)
         self._strategy: Strategy | None = strategy
         self._parts: State = {}  # in place of the strategy
 
@@ -55,8 +56,15 @@ class Learned:
         new.set_state(new.get_state() | {name: theirs[name] for name in known})
         if self.scale is not None:  # the learned transform acts before a step size for each coordinate does
             new.scale = self.scale.copy()
+        new.constraint_options = replace(new.constraint_options, multipliers=self.multipliers)
         new.first_scale = self.first_scale  # near the optimum, first values say nothing about fun's scale
         return True
+
+
+def _multipliers(strategy: Strategy) -> npt.NDArray[np.float64] | None:
+    """Return what is known of constraints: gamma and mu of the augmented Lagrangian, one row each."""
+    known = None if strategy.constraints is None else strategy.constraints.lagrangian
+    return None if known is None else np.stack((known.gamma, known.mu))
 
 
 def _learned_by(strategy: Strategy) -> State:

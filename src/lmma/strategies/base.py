@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from lmma.strategies.hooks import Hooks
 from lmma.strategies.parts.bounds import DEFAULT as DEFAULT_BOUNDARY
-from lmma.strategies.parts.bounds import Boundary, Bounds, Box, opened
+from lmma.strategies.parts.bounds import Boundary, Bounds, Box, Values, opened
 from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import (
     Precision,
@@ -36,12 +36,21 @@ from lmma.strategies.parts.checks import (
     key_from,
     refuse_unknown_options,
 )
+from lmma.strategies.parts.constraints import (
+    FEASIBILITY_TOL,
+    Constrained,
+    ConstraintOptions,
+    Handling,
+    as_flags,
+    checked_constraints,
+)
 from lmma.strategies.parts.integers import Integers, checked_integrality
 from lmma.strategies.parts.integers import integers as make_integers
 from lmma.strategies.parts.memory import SMALL, refuse_what_does_not_fit
 from lmma.strategies.parts.recombination import Array, Indices, default_popsize
 from lmma.strategies.parts.settling import Settling
 from lmma.strategies.parts.state import State, collect, labels, restore
+from lmma.strategies.parts.subspace import checked_subspace
 from lmma.strategies.parts.ties import Ties
 
 if TYPE_CHECKING:
@@ -78,7 +87,7 @@ class Strategy(_Recorded, Hooks):
         Candidates per generation, at least 2; ``4 + floor(3 ln n)`` by default.
     bounds : Bounds, list of (low, high), or [low, high], optional
         A box no candidate leaves; None or infinity for no bound, low == high fixes a coordinate.
-    boundary : {"smooth", "reflect", "project"}
+    boundary : {"smooth", "reflect", "project", "wrap"}
         How the box is kept, see :mod:`lmma.bounds`.
     integrality : bool or array_like, (n,), optional
         1 for coordinates that are integers, 0 for others; one for all. Candidates hold whole numbers there.
@@ -109,13 +118,16 @@ class Strategy(_Recorded, Hooks):
     generation, evaluations, failures : int
         What has been done; failures are values that were NaN.
     best_x, best_fun
-        The best candidate so far and its value.
+        The best candidate so far and its value. With constraints the best feasible one; while there is none,
+        the one with the smallest violation and infinity.
     box : Box or None
         The bounds; those of integers are kept by ``integers``.
     integers : Integers or None
         The integer coordinates.
     ranked_values : ndarray
         The values of the last generation in increasing order, without those that failed.
+    constraints : Constrained or None
+        What is known of constraints, once there are any.
     ties : Ties
         Whether the best candidates of the last generation had equal values, and how often that was so.
     options : dict
@@ -192,6 +204,8 @@ class Strategy(_Recorded, Hooks):
         self.settling: Settling | None = None
         if self.integers is not None:
             self.settling = Settling(2 * len(self.integers.columns), self.popsize)
+        self.constraint_options = ConstraintOptions()
+        self.constraints: Constrained | None = None
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
@@ -240,19 +254,25 @@ class Strategy(_Recorded, Hooks):
         if self.integers is not None:
             self.integers.expect(self.popsize, self.dtype)
             self.integers.round(out)
+        if self.constraint_options.subspace is not None:
+            self.constraint_options.subspace.keep(out, self.box)
         self._asked = out
         return out
 
-    def tell(self, values: npt.ArrayLike) -> None:
+    def tell(self, values: npt.ArrayLike, *, constraints: npt.ArrayLike | None = None) -> None:
         """Learn from the values of the last candidates, in the order of :meth:`ask`.
 
         NaN marks a failed evaluation: it ranks last and takes no part in the update. If all failed,
-        the state stays as it is and the next candidates are drawn anew.
+        the state stays as it is and the next candidates are drawn anew. ``constraints``, (popsize, p), are
+        to become 0 or less, all of them; :meth:`constrain` says otherwise.
         """
         if self._asked is None:
             raise ValueError("tell() has no candidates to judge: call ask() first")
         raw = checked_values(values, self.popsize)
-        values = raw if self.box is None else self.box.penalised(raw)
+        told, new_best = raw, None
+        if constraints is not None or self.constraints is not None:
+            told, new_best = self._in_the_light_of(constraints, raw)
+        values = told if self.box is None else self.box.penalised(told)
         order = values.argsort(kind="stable")  # NaN goes last
         ranked = values[order]
         if ranked[-1] != ranked[-1]:
@@ -263,18 +283,25 @@ class Strategy(_Recorded, Hooks):
         self.evaluations += self.popsize
         generation = self.generation
         if len(order):
-            best = order.item(0 if values is raw else np.argmin(raw[order]))
-            value = raw.item(best)
-            if value < self.best_fun:
-                self.best_fun = value
-                self.best_x[...] = self._candidate(best)
+            if self.constraints is None:
+                best = order.item(0 if values is raw else np.argmin(raw[order]))
+                new_best = best if raw.item(best) < self.best_fun else None
+            if new_best is not None:
+                self.best_fun = raw.item(new_best) if self._is_feasible else math.inf
+                self.best_x[...] = self._candidate(new_best)
             if self.settling is not None:
-                self.settling.look(self.best_fun, self.least_difference)
+                better = new_best is not None and not self._is_feasible  # nearer to what is feasible
+                self.settling.look(self.best_fun, self.least_difference, better=better)
             least = ranked.item(0)
-            self._recent.append(least)
             judged = ranked if self.judged == 1.0 else ranked[: math.ceil(self.judged * len(ranked))]
-            self.spread_fun = judged.item(-1) - least
-            self._note_differences(self.ranked_values)
+            if self.constraints is None:
+                self._recent.append(least)
+                self.spread_fun = judged.item(-1) - least
+                self._note_differences(self.ranked_values)
+            else:
+                self._recent.append(self.constraints.merit)
+                self.spread_fun = self.constraints.spread
+                self._note_differences(ranked if values is told else np.sort(told[order]))
             self.ties.look(judged, self.least_difference)
             if self.integers is None:
                 self._update(order, ranked)
@@ -322,24 +349,55 @@ class Strategy(_Recorded, Hooks):
             reasons["diverged"] = largest
         return reasons
 
+    def constrain(
+        self,
+        *,
+        equality: Iterable[bool] | None = None,
+        handling: Handling = "lagrange",
+        feasibility_tol: float = FEASIBILITY_TOL,
+        linear: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    ) -> None:
+        """Say what constraints mean, before the first candidates are asked for.
+
+        Parameters
+        ----------
+        equality : iterable of bool, optional
+            Which of the constraints that :meth:`tell` is given are to become 0; others are to be 0 or less.
+        handling : {"lagrange", "rank"}
+            By an augmented Lagrangian, or by ranks alone: see :mod:`lmma.strategies.parts.constraints`.
+        feasibility_tol : float
+            The largest violation of a point that counts as feasible.
+        linear : (A, b), optional
+            Linear equalities A x = b, which every candidate then meets.
+        """
+        if self.generation or self._asked is not None:
+            raise ValueError("constrain() comes before the first ask()")
+        if linear is not None and self.settling is not None:
+            raise ValueError("linear equalities cannot be kept by integers: tell() them among constraints")
+        subspace = None if linear is None else checked_subspace(*linear, self.n)
+        self.constraint_options = ConstraintOptions(handling, as_flags(equality), feasibility_tol, subspace)
+
     @property
     def least_difference(self) -> float:
         """The difference between values that ``tolfun`` means; 0 until values have differed.
 
         It is ``tolfun``, unless the values of the first generation all lie below 1e-8: then eleven digits
-        are too few, and it is ``tolfun`` times a ten-thousandth of the largest of them.
+        are too few, and it is ``tolfun`` times a ten-thousandth of the largest of them. With constraints it
+        is no less than the rounding of their sum.
         """
         small = self.first_scale < SMALL_VALUES
-        return self.tolfun * self.first_scale * 1e-4 if small else self.tolfun
+        least = self.tolfun * self.first_scale * 1e-4 if small else self.tolfun
+        return least if self.constraints is None or not self.tolfun else max(least, self.constraints.floor)
 
     @property
     def result(self) -> OptimizeResult:
         """What is known so far, as SciPy presents it."""
         from scipy.optimize import OptimizeResult
 
-        return OptimizeResult(
+        known = self.constraints
+        result = OptimizeResult(
             x=self.best_x.copy(),
-            fun=self.best_fun,
+            fun=self.best_fun if known is None else known.fun,
             nfev=self.evaluations,
             nit=self.generation,
             failures=self.failures,
@@ -349,6 +407,9 @@ class Strategy(_Recorded, Hooks):
             success=self._has_converged() and math.isfinite(self.best_fun),
             method=self.name,
         )
+        if known is not None:
+            result.update(maxcv=known.violation, constr=known.at_best.copy(), multipliers=known.multipliers)
+        return result
 
     def _has_converged(self) -> bool:
         try:
@@ -392,6 +453,10 @@ class Strategy(_Recorded, Hooks):
             self.box.repair(self._asked, rows)
         if self.integers is not None:
             self.integers.round_rows(self._asked, rows)
+        if self.constraint_options.subspace is not None:
+            kept = self._asked[rows]
+            self.constraint_options.subspace.keep(kept, self.box)
+            self._asked[rows] = kept
 
     def ask_blocks(self, rows: int | None = None) -> Iterator[Array]:
         """Return an iterator over the candidates of this generation, ``rows`` of them at a time.
@@ -405,6 +470,8 @@ class Strategy(_Recorded, Hooks):
         self._refuse_to_ask_twice("ask_blocks")
         if self._injected:
             raise ValueError("injected points cannot be given in blocks: call ask() for this generation")
+        if self.constraint_options.subspace is not None:
+            raise ValueError("linear equalities are not kept in blocks: call ask() instead")
         return self._blocks(rows)
 
     # State
@@ -425,6 +492,8 @@ class Strategy(_Recorded, Hooks):
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of :meth:`get_state`, taken from a strategy of the same kind and size."""
+        constrained = [np.shape(state[name]) for name in state if name == "constraints.at_best"]
+        self.constraints = self._new_constraints(int(constrained[0][0])) if constrained else None
         parts = self._all_parts()
         boxed = set() if self.box is None else {f"box.{name}" for name in self.box.get_state()}
         if odd := sorted(set(state) ^ (labels(parts) | boxed | {"recent", "key", "scale", "injected"})):
@@ -461,7 +530,27 @@ class Strategy(_Recorded, Hooks):
     def _all_parts(self) -> dict[str, object]:
         discrete = {"integers": self.integers, "settling": self.settling}
         used = {name: part for name, part in discrete.items() if part is not None}
-        return {"": self, "ties": self.ties, **used, **self._parts()}
+        constrained = {} if self.constraints is None else self.constraints.parts()
+        return {"": self, "ties": self.ties, **used, **constrained, **self._parts()}
+
+    @property
+    def _is_feasible(self) -> bool:
+        return self.constraints is None or self.constraints.feasible
+
+    def _new_constraints(self, count: int) -> Constrained:
+        return Constrained(self.n, self.popsize, count, self.constraint_options, judged=self.judged)
+
+    def _in_the_light_of(
+        self, constraints: npt.ArrayLike | None, values: Values
+    ) -> tuple[Values, int | None]:
+        """Return the values that are ranked where there are constraints, and the row of a new best point."""
+        if constraints is None:
+            raise ValueError("constraints were told before: tell them in every generation")
+        known = self.constraints
+        given = checked_constraints(constraints, self.popsize, None if known is None else known.count)
+        if known is None:
+            known = self.constraints = self._new_constraints(given.shape[1])
+        return known.told(values, given)
 
     def _update_with_integers(self, integers: Integers, order: Indices, values: Array) -> None:
         """Learn; then see to it that integers can still change, by their mean and their steps."""

@@ -149,9 +149,9 @@ class Mixed(Strategy):
 
     # Learning
 
-    def tell(self, values: npt.ArrayLike) -> None:
+    def tell(self, values: npt.ArrayLike, *, constraints: npt.ArrayLike | None = None) -> None:
         """Learn from the values of the last candidates, in the order of :meth:`ask`."""
-        super().tell(values)
+        super().tell(values, constraints=constraints)
         if self.inner is not None and self.inner.candidates is not None:  # nothing had a value
             self.inner.tell(np.full(self.popsize, np.nan))
 

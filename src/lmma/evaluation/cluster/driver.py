@@ -193,6 +193,7 @@ class ClusterDriver(Evaluator):
             return
         assert reply.values is not None
         batch.take(request.first, reply.values)
+        batch.beside |= {request.first + row: numbers for row, numbers in reply.beside.items()}
         for row, (failed, rows) in reply.failures.items():
             batch.fail(request.first + row, failed, rows)
 

@@ -39,3 +39,4 @@ class Reply:
     failures: Failures = field(default_factory=dict)
     deaths: int = 0  # of processes, under this evaluation
     seconds: float = 0.0  # per row
+    beside: dict[int, Values] = field(default_factory=dict)  # constraints, by row

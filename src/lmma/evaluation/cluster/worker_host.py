@@ -73,7 +73,7 @@ class Slot:
             try:
                 batch = self._pool.evaluate(x, len(x) if self._vectorized else 1)
                 deaths, seconds = self._pool.deaths - before, (time.monotonic() - began) / len(x)
-                reply.set_result(Reply("done", batch.values, batch.failures, deaths, seconds))
+                reply.set_result(Reply("done", batch.values, batch.failures, deaths, seconds, batch.beside))
             except BaseException as error:
                 reply.set_exception(error)
         self._pool.close()

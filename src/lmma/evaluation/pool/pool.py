@@ -25,7 +25,7 @@ except ImportError:
 import numpy as np
 import numpy.typing as npt
 
-from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, Values
+from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, Values, unpacked
 from lmma.evaluation.batch import EvaluationBatch, settled
 from lmma.evaluation.failures import TaskFailure, WorkersError
 from lmma.evaluation.pool.processes import FEWER, WorkerProcess, module_path, spawn, why_it_ended
@@ -175,7 +175,7 @@ class Pool(Evaluator):
                 raise _cannot_load(pickle.loads(report.content))
             elif report.generation == self._generation and batch.pending[report.first]:
                 if report.kind == DONE:
-                    batch.take(report.first, np.frombuffer(report.content, np.float64, report.rows))
+                    batch.take(report.first, *unpacked(report.content, report.rows))
                 elif report.kind == FAILED:
                     batch.fail(report.first, pickle.loads(report.content))
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmma.evaluation.base import Function, as_number, call_with_rows
+from lmma.evaluation.base import Answers, Function, as_answer, call_with_rows, packed
 from lmma.evaluation.failures import TaskFailure
 from lmma.evaluation.pool.shared_memory import IDLE, MemoryLayout, SharedMemory
 
@@ -65,7 +65,7 @@ class Report(NamedTuple):
     generation: int = 0
     first: int = 0
     rows: int = 0
-    content: bytes = b""  # values, or a TaskFailure pickled
+    content: bytes = b""  # values and constraints, or a TaskFailure pickled
 
     @classmethod
     def read(cls, unread: bytearray) -> Report | None:
@@ -126,13 +126,14 @@ def serve(setup: WorkerSetup, memory: SharedMemory, fun: Function, args: tuple[o
         x = memory.candidates[first : first + rows].copy()  # fun may keep or alter what it is given
         try:
             if setup.vectorized:
-                values = call_with_rows(fun, x, args)
+                answers: Answers = call_with_rows(fun, x, args)
             else:
-                values = np.array([as_number(fun(x[0], *args))])
+                value, beside = as_answer(fun(x[0], *args))
+                answers = np.array([value]), None if beside is None else beside[np.newaxis]
         except BaseException as error:
             kind, content = FAILED, pickle.dumps(TaskFailure.of(error))
         else:
-            kind, content = DONE, values.tobytes()
+            kind, content = DONE, packed(answers)
         # Through the pipe, not shared memory: a late result must not touch the next generation.
         Report(kind, generation, first, rows, content).write(setup.reports)
         memory.first[slot] = IDLE

@@ -24,6 +24,7 @@ from lmma.kernels.blas import using_blas_threads
 from lmma.run.checkpoint_file import pack, unpack
 from lmma.strategies import Strategy
 from lmma.strategies.parts.bounds import read_bounds
+from lmma.strategies.parts.constraints import ConstraintOptions
 
 BLOCK = 1024  # 64-bit words that a checksum adds up before it mixes
 NO_STATE = -1
@@ -35,6 +36,8 @@ class Told:
 
     values: Values
     check: bool = False  # whether to compute a checksum of the state after it
+    constraints: Values | None = None
+    options: ConstraintOptions | None = None  # of the constraints, with the first of them
 
 
 @dataclass(frozen=True)
@@ -111,13 +114,13 @@ def take_state(strategy: Strategy, position: Position) -> ReplicaState:
     zeros = {name: array for name, array in arrays.items() if array.size > BLOCK and not array.any()}
     header = {"zeros": {name: [array.dtype.str, list(array.shape)] for name, array in zeros.items()}}
     kept = {name: array for name, array in arrays.items() if name not in zeros}
-    recipe = pickling.dumps((strategy.n, *strategy.recipe()))
+    recipe = pickling.dumps((strategy.n, *strategy.recipe(), strategy.constraint_options))
     return ReplicaState(position, recipe, pack(header, kept))
 
 
 def from_state(state: ReplicaState) -> Strategy:
     """Return the strategy that ``state`` was taken of."""
-    n, cls, options = pickle.loads(state.recipe)
+    n, cls, options, constraint_options = pickle.loads(state.recipe)
     header, arrays = unpack(state.saved)
     for name, (dtype, shape) in header["zeros"].items():
         arrays[name] = np.zeros(shape, dtype=dtype)
@@ -125,6 +128,7 @@ def from_state(state: ReplicaState) -> Strategy:
     if options.get("bounds") is not None:
         x0 = np.clip(x0, *read_bounds(options["bounds"], n))
     strategy: Strategy = cls(x0, 1.0, rng=0, **options)
+    strategy.constraint_options = constraint_options
     strategy.set_state(arrays)
     return strategy
 
@@ -206,7 +210,12 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
         if isinstance(event, Redrawn):
             strategy.resample(event.rows, event.attempt)
             return
-        strategy.tell(event.values)
+        if event.options is not None:
+            strategy.constraint_options = event.options
+        if event.constraints is None:
+            strategy.tell(event.values)
+        else:
+            strategy.tell(event.values, constraints=event.constraints)
         if event.check:
             self._checksum = (self._position, checksum(strategy))
         self._candidates = strategy.ask(self._candidates)

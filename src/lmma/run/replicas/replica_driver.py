@@ -90,10 +90,19 @@ class ReplicatedDriver(ClusterDriver):
         self._rows = rows
         self._events.append(Redrawn(rows, attempt))
 
-    def told(self, values: Values) -> None:
+    def told(self, values: Values, constraints: Values | None = None) -> None:
         """Pass the values on at once, so that replicas learn while the run does."""
         self._generations += 1
-        self._events.append(Told(values.copy(), self._generations % self.check == 0))
+        strategy = self._strategy
+        first = constraints is not None and strategy is not None and strategy.constraints is None
+        self._events.append(
+            Told(
+                values.copy(),
+                self._generations % self.check == 0,
+                constraints,
+                strategy.constraint_options if first and strategy is not None else None,
+            )
+        )
         self._settled = self._base + len(self._events)
         excess = max(0, len(self._events) - KEPT)
         del self._events[:excess]

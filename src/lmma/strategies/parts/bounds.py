@@ -1,7 +1,7 @@
 """Box bounds, coordinate by coordinate and in place: every evaluation lies inside.
 
-The search goes on in all of R^n; a box says which point inside stands for each point outside. Three ways,
-compared in docs/reliability.md:
+The search goes on in all of R^n; a box says which point inside stands for each point outside. Four ways,
+the first three compared in docs/reliability.md:
 
 ``reflect``
     The box is mirrored at its faces, again and again. Inside nothing changes.
@@ -10,6 +10,8 @@ compared in docs/reliability.md:
     the face, becomes a smooth minimum of what the search sees.
 ``project``
     The nearest point of the box is evaluated, and the distance to it is added to the value as a penalty.
+``wrap``
+    The box is repeated without end: angles, hours of the day. A coordinate with one bound is mirrored.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from lmma.kernels.words import shown
 Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
-Boundary = Literal["reflect", "smooth", "project"]
+Boundary = Literal["reflect", "smooth", "project", "wrap"]
 
 
 class Limits(Protocol):
@@ -251,7 +253,23 @@ class Project(Box):
         self._lengths = deque((float(v) for v in state["lengths"]), maxlen=20)
 
 
-WAYS: dict[str, type[Box]] = {cls.name: cls for cls in (Reflect, Smooth, Project)}
+@final
+class Wrap(Box):
+    """Repeats the box: what leaves it at one face comes in at the opposite one, as periodic variables do."""
+
+    name = "wrap"
+
+    def _move(self, x: Array) -> None:
+        rows, i = np.nonzero((x < self.lower) | (x > self.upper))
+        width = self.upper[i] - self.lower[i]
+        closed = np.isfinite(width) & (width > 0)
+        if np.any(closed):
+            rows, i, width = rows[closed], i[closed], width[closed]
+            x[rows, i] = self.lower[i] + np.remainder(x[rows, i] - self.lower[i], width)
+        fold(x, self.lower, self.upper)  # of one bound, of none between two, and against rounding
+
+
+WAYS: dict[str, type[Box]] = {cls.name: cls for cls in (Reflect, Smooth, Project, Wrap)}
 # The only one that is fast where fun presses against a face; docs/reliability.md
 DEFAULT: Boundary = "smooth"
 
@@ -269,7 +287,7 @@ def box(
         could mean either, are refused where that makes a difference.
     x0 : ndarray, (n,)
         The start, which must lie inside.
-    boundary : {"reflect", "smooth", "project"}
+    boundary : {"reflect", "smooth", "project", "wrap"}
         What happens to candidates outside.
     """
     if not isinstance(boundary, str) or boundary not in WAYS:

@@ -29,9 +29,12 @@ class Settling:
         self.best = math.inf
         self.unimproved = 0  # generations
 
-    def look(self, best: float, least: float) -> None:
-        """Take note of the best value so far; improvements of less than ``least`` are none."""
-        self.unimproved += 1
+    def look(self, best: float, least: float, *, better: bool = False) -> None:
+        """Take note of the best value so far; improvements of less than ``least`` are none.
+
+        ``better`` says that the search got on without one: nothing is feasible, but less is violated.
+        """
+        self.unimproved = 0 if better else self.unimproved + 1
         if best < self.best - least:
             self.best, self.unimproved = best, 0
 
