@@ -456,12 +456,11 @@ class Strategy(_Recorded, Hooks):
         old = self.mean[select].copy()
         self._update(order, values)
         integers.centre(self.mean, old, order, self._selection_weights())
-        if integers.is_due(self.generation):
-            deviation = np.maximum(self._deviations(integers.columns, old), np.finfo(self.dtype).tiny)
-            mean, wanted = integers.bounded(self.mean[select].astype(np.float64), deviation)
-            assert self.scale is not None  # where there are integers
-            self.mean[select] = mean
-            self.scale[select] *= (wanted / deviation).astype(self.dtype)
+        deviation = np.maximum(self._deviations(integers.columns, old), np.finfo(self.dtype).tiny)
+        mean, wanted = integers.bounded(self.mean[select].astype(np.float64), deviation)
+        assert self.scale is not None  # where there are integers
+        self.mean[select] = mean
+        self.scale[select] *= (wanted / deviation).astype(self.dtype)
 
     def _checked_points(self, points: npt.ArrayLike) -> Array:
         """Return points that are to be candidates, one per row, or say what is wrong with them."""

@@ -60,16 +60,15 @@ class Integers:
         The number of all coordinates.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("reach", "succeeded")
+    STATE: ClassVar[tuple[str, ...]] = ("reach",)
 
     def __init__(self, columns: Indices, lower: Values, upper: Values, n: int) -> None:
         self.columns = columns
         self.lower, self.upper = np.ceil(lower), np.floor(upper)
         self.continuous: Indices = np.setdiff1d(np.arange(n), columns)
         self.alpha = least_mutation(len(columns))
-        self.period = 1  # generations between two looks at mutation probabilities
         self.reach: Values = np.full(len(columns), 0.5 - LEAST)
-        self.succeeded: Flags = np.zeros(len(columns), dtype=np.bool_)  # since the last look
+        self.succeeded: Flags = np.zeros(len(columns), dtype=np.bool_)  # in the last generation
         self.unrounded: Array = np.zeros((0, len(columns)))
         self._values: Array = self.unrounded  # rounded
         self.select = _as_slice(columns)
@@ -80,15 +79,11 @@ class Integers:
         self.alpha = least_mutation(max(discrete, len(self.columns)))
 
     def expect(self, popsize: int, dtype: npt.DTypeLike) -> None:
-        """Prepare for generations of so many candidates.
-
-        Steps change by about popsize/n in a generation: those of many coordinates are looked at less often.
-        """
+        """Prepare for generations of so many candidates."""
         if self.unrounded.shape[0] == popsize and self.unrounded.dtype == dtype:
             return
         self.unrounded = np.empty((popsize, len(self.columns)), dtype=dtype)
         self._values = np.empty_like(self.unrounded)
-        self.period = max(1, (len(self.columns) + len(self.continuous)) // (8 * popsize))
         if np.isfinite(self.lower).any() or np.isfinite(self.upper).any():
             self._limits = self.lower.astype(dtype), self.upper.astype(dtype)
 
@@ -143,15 +138,11 @@ class Integers:
         part = np.where(room != 0.0, np.minimum(1.0, -bias / np.where(room != 0.0, room, 1.0)), 0.0)
         mean[self.columns[some]] += weights[:mu] @ (delta + part * back) / weights[:mu].sum()
 
-    def is_due(self, generation: int) -> bool:
-        """Return whether mutation probabilities are to be looked at in this generation."""
-        return generation % self.period == 0
-
     def bounded(self, mean: Values, deviation: Array) -> tuple[Values, Values]:
         """Return mean and standard deviations such that mutation probabilities keep their bounds.
 
-        Both are those of the integer coordinates. Where no better candidate since the last look was another
-        integer than the mean's, the probability must not grow.
+        Both are those of the integer coordinates. Where no better candidate was another integer than the
+        mean's, the probability must not grow.
         """
         from scipy.special import ndtr, ndtri
 
