@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lmma.cluster import ClusterError, Replicated
     from lmma.evaluation import EvaluationError
     from lmma.restarts import BIPOP, IPOP
+    from lmma.run.result_file import load
     from lmma.strategies import (
         ACMAES,
         CMAES,
@@ -75,6 +76,7 @@ __all__ = [
     "bounds",
     "checkpoint",
     "cluster",
+    "load",
     "methods",
     "minimize",
     "plotting",
@@ -96,6 +98,7 @@ _HOMES: dict[str, str | None] = {
     **dict.fromkeys(("BIPOP", "IPOP"), "lmma.restarts"),
     "ES": "lmma.strategies.es",
     "EvaluationError": "lmma.evaluation",
+    "load": "lmma.run.result_file",
 }
 
 if not TYPE_CHECKING:  # or a type checker would take any name for public

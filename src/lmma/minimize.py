@@ -151,7 +151,8 @@ def minimize(
         also ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned
         metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
         ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between
-        restarts), ``learned`` (for a warm start) and ``warnings``.
+        restarts), ``learned`` (for a warm start) and ``warnings``. ``result.save(path)`` keeps it for
+        :func:`lmma.load`, ``result.plot()`` draws its history, and printed it takes at most 25 lines.
 
     Raises
     ------
