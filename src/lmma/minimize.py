@@ -184,6 +184,8 @@ def minimize(
         ``vector`` the array that stands for it. With constraints x is the best feasible point, and ``maxcv``
         the largest violation there, ``constr`` what each constraint gave, and ``multipliers`` the Lagrange
         multipliers; while nothing is feasible, x is violated least, and ``success`` is False.
+        ``result.save(path)`` keeps it for :func:`lmma.load`, ``result.plot()`` draws its history, and
+        printed it takes at most 25 lines.
 
     Raises
     ------

@@ -24,6 +24,8 @@ class Learned:
     def __init__(self, strategy: Strategy) -> None:
         self.kind = type(strategy)
         self.size = (strategy.n, strategy.dtype)
+        self.popsize = strategy.popsize
+        self.options = strategy.options
         self.generation = strategy.generation
         self.scale = strategy.scale
         self.first_scale = strategy.first_scale
