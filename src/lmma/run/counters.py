@@ -37,20 +37,23 @@ class Counters:
     finished: list[SingleRun] = field(default_factory=list)  # the runs between restarts that have ended
     consistent: bool = True  # False in the middle of an update, when nothing may be saved
 
+    def count(self, values: npt.NDArray[np.float64], late: npt.NDArray[np.bool_] | None) -> int:
+        """Count one evaluation for each value, and what failed or was late; return how many have no value."""
+        self.evaluations += len(values)
+        missing = int(np.count_nonzero(np.isnan(values)))
+        if missing:
+            dropped = 0 if late is None else int(np.count_nonzero(late))
+            self.failures += missing - dropped
+            self.late += dropped
+        return missing
+
     def take(
         self, candidates: Array, values: npt.NDArray[np.float64], late: npt.NDArray[np.bool_] | None
     ) -> None:
         """Count one evaluation for each row and keep the best."""
-        self.evaluations += len(values)
-        best = int(values.argmin())  # that of a NaN where there is one
-        if values[best] != values[best]:
-            missing = int(np.count_nonzero(np.isnan(values)))
-            dropped = 0 if late is None else int(np.count_nonzero(late))
-            self.failures += missing - dropped
-            self.late += dropped
-            if missing == len(values):
-                return
-            best = int(np.nanargmin(values))
+        if (missing := self.count(values, late)) == len(values):
+            return
+        best = int(np.nanargmin(values) if missing else values.argmin())
         if values[best] < self.best_fun:
             self.best_fun = float(values[best])
             if self.best_x is None or len(self.best_x) != candidates.shape[1]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lmma.evaluation.base import Array, Values
 from lmma.evaluation.failures import words_of
+from lmma.run.noise import evaluated, evaluated_again, rows_to_repeat
 from lmma.run.stopping import Situation, Stop
+from lmma.strategies.parts.noise import mean_of_repeats
 
 if TYPE_CHECKING:
     from lmma.run.observers import Observer
@@ -82,19 +85,26 @@ def _of_the_strategy(call: Callable[..., T], *args: Any) -> T:
 def one_generation(run: Run) -> None:
     """Take one generation from candidates to what is learned from them."""
     strategy, evaluate, counters = run.strategy, run.evaluate, run.counters
+    rows = rows_to_repeat(run)
     again = evaluate.on_error == "resample"
-    # Candidates drawn again are evaluated from a buffer of their own, which must not be this one.
-    out = None if again else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
+    # Some of the candidates alone are evaluated from a buffer of their own, which must not be this one.
+    apart = again or len(rows) % strategy.popsize or run.seeds
+    out = None if apart else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
     evaluate.attend(strategy)
     candidates = _of_the_strategy(strategy.ask, out)
-    values = run.interrupts.cut_short(evaluate, candidates)
+    values = evaluated(run, candidates)
     late = evaluate.late
     counters.consistent = False
     counters.take(candidates, values, late)
     if again and late is None:
         values = _with_failed_drawn_anew(run, candidates, values)
-    evaluate.told(values)
-    _of_the_strategy(strategy.tell, values)
+    repeats = evaluated_again(run, candidates, rows)
+    evaluate.told(values, repeats)
+    if repeats is None:
+        _of_the_strategy(strategy.tell, values)
+    else:
+        _of_the_strategy(partial(strategy.tell, again=repeats), values)
+        values = mean_of_repeats(values, rows, repeats)
     ranked = np.sort(values)  # NaN goes last
     if ranked[-1] != ranked[-1]:
         ranked = ranked[~np.isnan(ranked)]
@@ -118,6 +128,6 @@ def _with_failed_drawn_anew(run: Run, candidates: Array, values: Values) -> Valu
         run.evaluate.redrawn(failed, attempt)
         fresh = candidates[failed]
         values = values.copy()
-        values[failed] = run.interrupts.cut_short(run.evaluate, fresh)
+        values[failed] = evaluated(run, fresh)
         counters.take(fresh, values[failed], run.evaluate.late)
     return values

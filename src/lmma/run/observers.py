@@ -35,6 +35,9 @@ class Progress:
     popsize: int = 0
     restarts: int = 0
     late: int = 0  # evaluations that were not waited for
+    quality: float = math.nan  # agreement of repeated rankings: 1 without noise; NaN where nobody looked
+    repeats: float = 1.0  # evaluations of a candidate, or population in units of the first one
+    rate: float = 1.0  # learning rate of the mean
 
 
 class Recorder:
@@ -85,7 +88,9 @@ class Recorder:
         """Go on from a state of :meth:`get_state`."""
         whole = ("evaluations", "generation", "failures", "popsize", "restarts", "late")
         names = list(Progress.__dataclass_fields__)
-        rows = zip(*(state[name].tolist() for name in names), strict=True)
+        count = len(state["evaluations"])
+        usual = {name: np.full(count, Progress.__dataclass_fields__[name].default) for name in names[6:]}
+        rows = zip(*((usual | state)[name].tolist() for name in names), strict=True)
         snapshots = [
             Progress(**{k: int(v) if k in whole else v for k, v in zip(names, row, strict=True)})
             for row in rows
@@ -196,6 +201,12 @@ class ProgressLine:
                 parts.append(f"{max(0.0, self.maxfevals - progress.evaluations) / rate:,.0f} s to the budget")
         if progress.restarts:
             parts.append(f"restart {progress.restarts}")
+        if progress.quality < 0.8:
+            parts.append(f"noise: quality {progress.quality:.2f}")
+            if progress.rate < 1.0:
+                parts.append(f"rate {progress.rate:.2g}")
+            if progress.repeats > 1.0:
+                parts.append(f"{progress.repeats:.3g} evaluations a candidate")
         if progress.failures:
             parts.append(f"{progress.failures:,} failed")
         return "  ".join(parts)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds, Box
     from lmma.strategies.parts.checks import Precision, Seed
+    from lmma.strategies.parts.noise import Treatment
 
 Method = Literal[
     "auto", "cma-es", "ma-es", "lm-ma-es", "csa-es", "lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es",
@@ -86,6 +87,14 @@ class RunOptions:
     rng: Seed = option(None,
         "source of randomness: the same seed gives the same run; by default drawn",
         "--seed", "seed", metavar="N")
+    noise: Treatment | None = option("auto",
+        "values that differ from call to call: auto looks for them, two evaluations in twenty generations, and "
+        "treats them (mix); average evaluates more often, population takes more candidates; none looks for nothing",
+        "--noise", choices=("auto", "none", "mix", "average", "population"))
+    common_random_numbers: bool | None = option(None,
+        "call fun with seed= and generation=, the same for all candidates of a generation; by default if its "
+        "signature demands them",
+        library_only="the signature of a function of Python says it")
     maxfevals: int | None = option(None,
         "stop before more evaluations than this, over all restarts; such as 1e6",
         "--max-evaluations", "count", metavar="N", group="when to stop")
@@ -161,6 +170,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         from lmma.strategies.parts.checks import checked_number, checked_popsize, checked_tolerance, shown
+        from lmma.strategies.parts.noise import checked_treatment
 
         for name in ("maxfevals", "maxiter", "maxtime"):
             limit = getattr(self, name)
@@ -173,6 +183,14 @@ class RunOptions:
         checked_popsize(self.popsize, 2)
         if not isinstance(self.history, bool) and checked_number("history", self.history) < 0:
             raise ValueError(f"history must be a number of snapshots, or True; got {shown(self.history)}")
+        if self.noise == "none":
+            object.__setattr__(self, "noise", None)
+        checked_treatment(self.noise)
+        if not isinstance(self.common_random_numbers, bool | None):
+            raise TypeError(
+                "common_random_numbers must be True, False or None (by the signature of fun); "
+                f"got {shown(self.common_random_numbers)}"
+            )
         if self.on_interrupt not in ("return", "raise"):
             raise ValueError(f"on_interrupt must be 'return' or 'raise', got {shown(self.on_interrupt)}")
         if not isinstance(self.args, tuple):

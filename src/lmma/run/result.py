@@ -6,6 +6,7 @@ import math
 from collections import UserDict
 from typing import TYPE_CHECKING
 
+from lmma.run import noise
 from lmma.run.stopping import Spell, Stop, in_python
 from lmma.run.warm_start import Learned
 
@@ -28,6 +29,16 @@ def final_result(run: Run, stop: Stop) -> OptimizeResult:
         learned=Learned(run.strategy),
         warnings=_warnings(run),
     )
+    if run.strategy.noise.treatment is not None:
+        result["noise"] = noise.summary(run)
+    if run.verdict is not None:
+        result.update(
+            x=run.verdict.x,
+            fun=run.verdict.fun,
+            fun_error=run.verdict.error,
+            x_seen=result.x,
+            fun_seen=run.counters.best_fun,
+        )
     if run.recorder is not None:
         result["history"] = run.recorder.columns()
     return result
@@ -63,6 +74,8 @@ def message(run: Run, stop: Stop, spell: Spell = in_python) -> str:
         sentences.append(f"The target {spell('ftarget', '')} = {run.options.ftarget:.6g} was not reached.")
     if counters.evaluations and not math.isfinite(counters.best_fun):
         sentences.append("No evaluation gave a finite value.")
+    if said := noise.words(run):
+        sentences.append(said)
     if stop.reason in ("stagnation", "maxfevals", "maxiter", "maxtime") and (often := _often_tied(run)):
         sentences.append(often)
     if stop.reason == "failures" and run.evaluate.errors:

@@ -57,10 +57,12 @@ class Setup:
             wishes["boundary"] = options.boundary
         # A user's own strategy need not know of what nobody asked for
         given = {name: value for name, value in wishes.items() if value is not None}
-        return self.cls(
+        strategy = self.cls(
             x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
             tolfun=options.tolfun, **given, **options.constants,
         )  # fmt: skip
+        strategy.handle_noise(options.noise)
+        return strategy
 
 
 def setup(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.hooks import Hooks
+from lmma.strategies.noisy import NoisyHooks
 from lmma.strategies.parts.bounds import DEFAULT as DEFAULT_BOUNDARY
 from lmma.strategies.parts.bounds import Boundary, Bounds, Box
 from lmma.strategies.parts.bounds import box as make_box
@@ -36,6 +36,7 @@ from lmma.strategies.parts.checks import (
     refuse_unknown_options,
 )
 from lmma.strategies.parts.memory import SMALL, refuse_what_does_not_fit
+from lmma.strategies.parts.noise import Treatment
 from lmma.strategies.parts.recombination import Array, default_popsize
 from lmma.strategies.parts.state import State, collect, labels, restore
 from lmma.strategies.parts.ties import Ties
@@ -61,7 +62,7 @@ class _Recorded:
         return self
 
 
-class Strategy(_Recorded, Hooks):
+class Strategy(_Recorded, NoisyHooks):
     """A minimiser that is asked for candidates and told their values.
 
     Parameters
@@ -86,6 +87,8 @@ class Strategy(_Recorded, Hooks):
     threads : int, optional
         Threads the compiled kernels may use; by default what the environment variable LMMA_NUM_THREADS says,
         else one for each core. Results do not depend on it, not in a single bit.
+    noise : {None, "auto", "mix", "average", "population"}
+        What is done about values that differ from call to call, see :attr:`again`.
     **options
         Constants of the method.
 
@@ -108,6 +111,8 @@ class Strategy(_Recorded, Hooks):
         The bounds.
     ties : Ties
         Whether the best candidates of the last generation had equal values, and how often that was so.
+    noise : Noise
+        What is known of the noise in the values.
     options : dict
         The constants that were given.
     key : (int, int)
@@ -141,6 +146,7 @@ class Strategy(_Recorded, Hooks):
         tolx: float = DEFAULT_TOLERANCE,
         tolfun: float = DEFAULT_TOLERANCE,
         threads: int | None = None,
+        noise: Treatment | None = None,
         **options: Any,
     ) -> None:
         refuse_unknown_options(self.name, options, self.known_options(), COMMON)
@@ -172,7 +178,8 @@ class Strategy(_Recorded, Hooks):
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
-        self._recent: deque[float] = deque(maxlen=10 + math.ceil(30 * self.n / self.popsize))
+        self._recent: deque[float] = self._fresh_record()
+        self.handle_noise(noise)
         self._initialise()
 
     def __repr__(self) -> str:
@@ -217,15 +224,18 @@ class Strategy(_Recorded, Hooks):
         self._asked = out
         return out
 
-    def tell(self, values: npt.ArrayLike) -> None:
+    def tell(self, values: npt.ArrayLike, *, again: npt.ArrayLike | None = None) -> None:
         """Learn from the values of the last candidates, in the order of :meth:`ask`.
 
         NaN marks a failed evaluation: it ranks last and takes no part in the update. If all failed,
-        the state stays as it is and the next candidates are drawn anew.
+        the state stays as it is and the next candidates are drawn anew. ``again`` are the values of the rows
+        in :attr:`again`, evaluated once more.
         """
         if self._asked is None:
             raise ValueError("tell() has no candidates to judge: call ask() first")
         raw = checked_values(values, self.popsize)
+        if self.noise.treatment is not None or again is not None:
+            raw = self._take_repeats(raw, again)
         values = raw if self.box is None else self.box.penalised(raw)
         order = np.argsort(values, kind="stable")  # NaN goes last
         ranked = values[order]
@@ -246,9 +256,12 @@ class Strategy(_Recorded, Hooks):
             self.ties.look(ranked, self.least_difference)
             self._update(order, ranked)
             self.spread = self._measure_spread()
+            self._treat_noise(raw)
             self.sigma = min(self.sigma, self.max_sigma)
         self.generation = generation + 1  # [A1:20]
         self._asked = None
+        if self.noise.wanted_popsize != self.popsize:
+            self._resize(self.noise.wanted_popsize)
         if self._placed:
             del self._injected[: self._placed]
             self._placed = 0
@@ -375,6 +388,8 @@ class Strategy(_Recorded, Hooks):
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of :meth:`get_state`, taken from a strategy of the same kind and size."""
+        if "noise.popsize" in state and int(state["noise.popsize"]) != self.popsize:
+            self._resize(int(state["noise.popsize"]))
         parts = self._all_parts()
         boxed = set() if self.box is None else {f"box.{name}" for name in self.box.get_state()}
         if odd := sorted(set(state) ^ (labels(parts) | boxed | {"recent", "key", "scale", "injected"})):
@@ -391,8 +406,24 @@ class Strategy(_Recorded, Hooks):
 
     # Helpers
 
+    def _fresh_record(self) -> deque[float]:
+        """Return an empty record of the best values of recent generations, for ``tolfun``."""
+        return deque(maxlen=10 + math.ceil(30 * self.n / self.popsize))
+
+    def _resize(self, popsize: int) -> None:
+        """Go on with another number of candidates per generation, and with all that was learned."""
+        state = self.get_state()
+        self.popsize = self.noise.popsize = popsize
+        self._recent = self._fresh_record()
+        self._initialise()
+        fresh = self.get_state()  # what has a place for each candidate starts anew
+        kept = {name: old for name, old in state.items() if np.shape(old) == np.shape(fresh.get(name, old))}
+        kept["noise.popsize"] = popsize
+        self.set_state(fresh | kept)
+
     def _all_parts(self) -> dict[str, object]:
-        return {"": self, "ties": self.ties, **self._parts()}
+        watched = {} if self.noise.treatment is None else {"noise": self.noise}
+        return {"": self, "ties": self.ties, **watched, **self._parts()}
 
     def _candidate(self, row: int) -> Array:
         """Return one of the candidates that were asked for last."""

@@ -153,6 +153,7 @@ class ES(Strategy):
 
     can_inject = True
     can_resample = True
+    can_damp = True
     define: ClassVar[type[Parameters]] = Parameters
     learns: ClassVar[type[Transform]]
     parameters: Parameters
@@ -211,13 +212,17 @@ class ES(Strategy):
             self._take(factor)
         best = self._select(order, values)
         self._note_spread(best)
-        self.mean += self.steps * best.d_mean  # [A1:12]
+        self.mean += self._damped(self.steps) * best.d_mean  # [A1:12]
         self.step.follow(best)  # [A1:13]
         self.transform.update(best, self.step.path)
         self.sigma *= self.step.factor()  # [A1:19]
         if self.ties.hinder and self._typical_step < self._longest_step():
             # Not in [A1]: docs/departures.md
             self.sigma *= math.exp(0.2 + self.parameters.c_sigma / self.parameters.d_sigma)
+
+    def _damped(self, steps: float | Array) -> float | Array:
+        """Return how far the mean goes for one d_mean: less than ``steps`` only under noise."""
+        return steps if self.noise.rate == 1.0 else self.noise.rate * steps
 
     def _longest_step(self) -> float:
         """Return how long a typical step, per coordinate, may become for no better reason than ties."""

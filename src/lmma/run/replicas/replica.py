@@ -21,6 +21,7 @@ from lmma.evaluation import pickling
 from lmma.evaluation.base import Array, Values
 from lmma.evaluation.cluster.messages import Reply, Status
 from lmma.evaluation.cluster.worker_host import HostSetup, WorkerHost
+from lmma.evaluation.seeded import with_seed
 from lmma.kernels.blas import using_blas_threads
 from lmma.run.checkpoint_file import pack, unpack
 from lmma.strategies import Strategy
@@ -35,6 +36,7 @@ class Told:
 
     values: Values
     check: bool = False  # whether to compute a checksum of the state after it
+    again: Values | None = None  # values of candidates that were evaluated once more
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class ReplicaTask:
     base: int
     events: tuple[Event, ...]
     rows: npt.NDArray[np.intp] | None  # None: only catch up
+    seed: tuple[int, int] | None = None  # and number of a generation, where fun takes them
 
     @property
     def position(self) -> Position:
@@ -115,13 +118,13 @@ def take_state(strategy: Strategy, position: Position) -> ReplicaState:
         "popsize": strategy.popsize, "dtype": strategy.dtype.name,
         "tolx": strategy.tolx, "tolfun": strategy.tolfun, **strategy.options,
     }  # fmt: skip
-    recipe = pickling.dumps((type(strategy), strategy.n, strategy.box, options))
+    recipe = pickling.dumps((type(strategy), strategy.n, strategy.box, options, strategy.noise.treatment))
     return ReplicaState(position, recipe, pack(header, kept))
 
 
 def from_state(state: ReplicaState) -> Strategy:
     """Return the strategy that ``state`` was taken of."""
-    cls, n, box, options = pickle.loads(state.recipe)
+    cls, n, box, options, noise = pickle.loads(state.recipe)
     header, arrays = unpack(state.saved)
     for name, (dtype, shape) in header["zeros"].items():
         arrays[name] = np.zeros(shape, dtype=dtype)
@@ -129,6 +132,7 @@ def from_state(state: ReplicaState) -> Strategy:
     if box is not None:
         options |= {"bounds": SimpleNamespace(lb=box.lower, ub=box.upper), "boundary": box.name}
     strategy: Strategy = cls(x0, 1.0, rng=0, **options)
+    strategy.handle_noise(noise)
     strategy.set_state(arrays)
     return strategy
 
@@ -175,6 +179,8 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
                 return reply
             assert self._candidates is not None
             x = self._candidates[payload.rows]
+            if payload.seed is not None:
+                x = with_seed(x, *payload.seed)
         return ReplicaReply(**(vars(reply) | vars(self.evaluate(x))))
 
     def _reply(self, status: Status) -> ReplicaReply:
@@ -210,7 +216,11 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
         if isinstance(event, Redrawn):
             strategy.resample(event.rows, event.attempt)
             return
-        strategy.tell(event.values)
+        if event.again is None:
+            strategy.tell(event.values)
+        else:
+            strategy.tell(event.values, again=event.again)
         if event.check:
             self._checksum = (self._position, checksum(strategy))
-        self._candidates = strategy.ask(self._candidates)
+        same_size = self._candidates is not None and len(self._candidates) == strategy.popsize
+        self._candidates = strategy.ask(self._candidates if same_size else None)
