@@ -165,8 +165,8 @@ def minimize(
         metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
         ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between
         restarts), ``learned`` (for a warm start) and ``warnings``; ``noise`` (unless switched off) with
-        quality, repeats, rate and spread; under noise ``x_seen`` and ``fun_seen`` (the luckiest evaluation) and
-        ``fun_error`` (the standard error of ``fun``).
+        quality, repeats, rate and spread; under noise ``x_seen`` and ``fun_seen`` (the luckiest evaluation)
+        and ``fun_error`` (the standard error of ``fun``).
 
     Raises
     ------

@@ -59,6 +59,8 @@ def given_options(args: argparse.Namespace, n: int) -> dict[str, Any]:
         given["bounds"] = arguments.bounds(given["bounds"], n)
     if "inject" in given:
         given["inject"] = arguments.rows(given["inject"], n, "--inject")
+    if given.get("noise") == "none":
+        given["noise"] = None
     if "constants" in given:
         given["constants"] = dict(given["constants"])
     return given

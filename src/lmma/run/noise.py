@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from lmma.run.run import Run
     from lmma.strategies import Strategy
 
-INTERRUPTED = (
-    "interrupted",
-    "callback",
-    "failures",
-    "maxtime",
-)  # endings after which nothing more is evaluated
+IN_A_HURRY = ("interrupted", "callback", "failures", "maxtime")  # then nothing more is evaluated
 
 
 def evaluated(run: Run, candidates: Array, repeat: int = 0) -> Values:
@@ -111,7 +106,7 @@ def settle(run: Run, reason: str) -> Verdict | None:
     count = run.strategy.popsize
     budget = run.options.maxfevals
     left = math.inf if budget is None else budget - run.counters.evaluations
-    if reason in INTERRUPTED or left < (len(points) + 1) * count:
+    if reason in IN_A_HURRY or left < (len(points) + 1) * count:
         return Verdict(points[-1], min(noise.level, run.centre.level), math.nan, 0)
     evaluate = _evaluator(run)
     try:

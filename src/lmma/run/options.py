@@ -88,8 +88,9 @@ class RunOptions:
         "source of randomness: the same seed gives the same run; by default drawn",
         "--seed", "seed", metavar="N")
     noise: Treatment | None = option("auto",
-        "values that differ from call to call: auto looks for them, two evaluations in twenty generations, and "
-        "treats them (mix); average evaluates more often, population takes more candidates; none looks for nothing",
+        "values that differ from call to call: auto looks for them by two evaluations in twenty generations "
+        "and treats them as mix does; average evaluates candidates more often, population takes more of them; "
+        "none does not look",
         "--noise", choices=("auto", "none", "mix", "average", "population"))
     common_random_numbers: bool | None = option(None,
         "call fun with seed= and generation=, the same for all candidates of a generation; by default if its "
@@ -183,8 +184,6 @@ class RunOptions:
         checked_popsize(self.popsize, 2)
         if not isinstance(self.history, bool) and checked_number("history", self.history) < 0:
             raise ValueError(f"history must be a number of snapshots, or True; got {shown(self.history)}")
-        if self.noise == "none":
-            object.__setattr__(self, "noise", None)
         checked_treatment(self.noise)
         if not isinstance(self.common_random_numbers, bool | None):
             raise TypeError(

@@ -80,8 +80,8 @@ class Run:
         self.seeds = wanted_seeds(fun, options.args, options.common_random_numbers)
         self.objective = Seeded(fun, self.seeds, self.strategy.dtype.name) if self.seeds else fun
         self.evaluate = evaluate or evaluator(
-            self.objective, options.args, options.on_error, workers=options.workers, vectorized=options.vectorized,
-            timeout=options.timeout, quorum=options.quorum,
+            self.objective, options.args, options.on_error, workers=options.workers,
+            vectorized=options.vectorized, timeout=options.timeout, quorum=options.quorum,
         )  # fmt: skip
         self.interrupts = Interrupts()
         self.recorder = _recorder(options.history)

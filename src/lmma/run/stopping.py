@@ -318,9 +318,10 @@ class Stagnation(Rule):
         Ending("stagnation", 10, "Stagnated: no progress over the last {value:.0f} generations, half of the "
                "run; {restarts[=]} tries elsewhere, a larger {popsize} averages noise out, "
                "{stagnation[False]} goes on.", restarts=True),
-        Ending("noise", 17, "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 without "
-               "noise, 0 by chance), so what progress is left is hidden. More digits or samples inside fun, a "
-               "larger {popsize} or {noise['average']} see further; {stagnation[False]} goes on.", restarts=True),
+        Ending("noise", 17, "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 "
+               "without noise, 0 by chance), so what progress is left is hidden. More samples inside fun, a "
+               "larger {popsize} or {noise['average']} see further; {stagnation[False]} goes on.",
+               restarts=True),
     )  # fmt: skip
     STATE = ("stride", "seen", "judged_at", "stagnant_for", "best", "median")
     KEPT = 4096

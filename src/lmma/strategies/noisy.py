@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lmma.strategies.hooks import Hooks
 from lmma.strategies.parts.checks import checked_values
-from lmma.strategies.parts.noise import Noise, checked_treatment
+from lmma.strategies.parts.noise import Noise, Values, checked_treatment
 from lmma.strategies.parts.recombination import Array, Indices
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class NoisyHooks(Hooks):
         """Return the mean, averaged over the last generations since noise was found; inside the bounds."""
         return self._inside(self.noise.centre.astype(self.dtype))
 
-    def _take_repeats(self, raw: Array, again: npt.ArrayLike | None) -> Array:
+    def _take_repeats(self, raw: Values, again: npt.ArrayLike | None) -> Values:
         """Return the values to rank: means, where candidates were evaluated again."""
         repeats = (
             None if again is None else checked_values(again, len(self.again), "again", "row in es.again")

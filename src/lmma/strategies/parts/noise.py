@@ -1,4 +1,4 @@
-"""Noise: values that differ from call to call, judged by ranks alone and treated as far as they hide the ranks.
+"""Noise, values that differ from call to call: judged by ranks alone, treated where it hides the ranks.
 
 =======  =================  ========  ==================================================================
 symbol   code               shape     meaning
@@ -11,19 +11,22 @@ k        ``repeats``        float     evaluations of a candidate, or population 
 T        ``EVERY``          int       generations between two probes
 =======  =================  ========  ==================================================================
 
-Different z are almost orthogonal where there are many variables, so two rankings r1, r2 of a generation lead to
-steps of the mean that agree by rho = mu_w sum_k w_r1(k) w_r2(k), whatever the strategy:
+Different z are almost orthogonal where there are many variables, so two rankings r1, r2 of a generation lead
+to steps of the mean that agree by rho = mu_w sum_k w_r1(k) w_r2(k), whatever the strategy:
 
     q = (rho - mu_w/lam) / (1 - mu_w/lam).
 
-A probe evaluates a generation twice; the strategy is told the means of both values, so that nothing is wasted.
-While repeated values are equal to the last bit, two candidates are probed in place of all.
+A probe evaluates a generation twice; the strategy is told the means of both values: nothing is wasted.
+While repeated values are the same but for rounding, two candidates are probed in place of all.
 
-First eta falls, and sigma grows by as much: candidates further apart differ by more than the noise, while the
-mean moves no further. Under additive noise that alone arrives (Nomura, Akimoto and Ono 2023 adapt eta by the
-steps' own signal; their target drives it to nothing for many variables even without noise). Steps longer than
-about the distance to the optimum divided by sqrt(n) no longer help, so eta has a floor of that order; what it
-leaves is averaged (Hansen et al. 2009, Uchida et al. 2024).
+Treatment begins with eta, and sigma grows as it falls: candidates further apart differ by more than the noise,
+while the mean moves no further. Additive noise needs nothing else (Nomura, Akimoto and Ono 2023 adapt eta by
+the signal in the steps of the mean; their target drives it to nothing for many variables even without noise).
+Candidates further from the mean than about the optimum is, divided by sqrt(n), are no better; so below an eta
+of that order, ``soft_rate``, it falls only while the average value does not, and at most like 1/t (Robbins and
+Monro 1951). Under noise in proportion to fun the mean goes on at an eta that stays: with steps so damped,
+averages (Hansen et al. 2009, Uchida et al. 2024) cost more than they bring. Where steps are too short for any
+signal the path that rules sigma is a random walk; a small lift leads out of that.
 """
 
 from __future__ import annotations
@@ -32,8 +35,11 @@ import math
 from typing import Literal, final, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from lmma.strategies.parts.recombination import Array, Indices, log_weights
+
+Values = npt.NDArray[np.float64]
 
 Treatment = Literal["auto", "mix", "average", "population"]
 NONE: Indices = np.arange(0)
@@ -68,7 +74,7 @@ def checked_treatment(noise: object) -> Treatment | None:
     raise ValueError(f"noise must be one of {choices}, or None; got {shown(noise)}{hint}")
 
 
-def agreement(first: Array, second: Array) -> float:
+def agreement(first: Values, second: Values) -> float:
     """Return q for two evaluations of the same candidates; NaN if fewer than four have both."""
     both = np.isfinite(first) & np.isfinite(second)
     lam = int(np.count_nonzero(both))
@@ -82,13 +88,13 @@ def agreement(first: Array, second: Array) -> float:
     return (rho - mu_w / lam) / (1.0 - mu_w / lam)
 
 
-def _ranks(values: Array) -> Indices:
+def _ranks(values: Values) -> Indices:
     ranks = np.empty(len(values), dtype=np.intp)
     ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
     return ranks
 
 
-def mean_of_repeats(values: Array, rows: Indices, again: Array) -> Array:
+def mean_of_repeats(values: Values, rows: Indices, again: Values) -> Values:
     """Return for each candidate the mean of its values; those that failed are left out."""
     told, fresh = np.isfinite(values), np.isfinite(again)
     total, count = np.where(told, values, 0.0), told.astype(np.float64)
@@ -98,7 +104,8 @@ def mean_of_repeats(values: Array, rows: Indices, again: Array) -> Array:
     same = told[rows] & (again == values[rows])
     if np.all(same | ~fresh):
         return values
-    return np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+    means: Values = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+    return means
 
 
 @final
@@ -182,7 +189,7 @@ class Noise:
 
     # What is made of it
 
-    def take(self, values: Array, again: Array | None, generation: int) -> tuple[Array, float]:
+    def take(self, values: Values, again: Values | None, generation: int) -> tuple[Values, float]:
         """Return the values to rank, and the factor by which the treatment changes sigma."""
         rows = self.rows(generation)
         self.rounds += 1
@@ -194,12 +201,12 @@ class Noise:
             return mean_of_repeats(values, rows, again), 1.0
         return mean_of_repeats(values, rows, again), self._judge(values, again, generation)
 
-    def _check(self, values: Array, rows: Indices, again: Array, generation: int) -> None:
+    def _check(self, values: Values, rows: Indices, again: Values, generation: int) -> None:
         """Look whether any of a few values is another one when repeated."""
         self.differs = _could_change_ranks(values, np.abs(again - values[rows]))
         self.next_probe = generation + (1 if self.differs else EVERY)
 
-    def _judge(self, values: Array, again: Array, generation: int) -> float:
+    def _judge(self, values: Values, again: Values, generation: int) -> float:
         """Take in a generation of which all candidates were repeated; return a factor for sigma."""
         rounds = np.vstack((values, again.reshape(-1, self.popsize)))
         first, second = _mean(rounds[::2]), _mean(rounds[1::2])
@@ -260,8 +267,8 @@ class Noise:
     def follow(self, mean: Array, average: float) -> float:
         """Take note of where the search is after a generation; return a factor for sigma.
 
-        Where eta is small already, it falls further only if the average value has not: a mean that is on its way
-        needs no smaller steps, one that only trembles does.
+        Where eta is small already, it falls further only if the average value has not: a mean that is on its
+        way needs no smaller steps, one that only trembles does.
         """
         if not self.found:
             self.found_for = 0
@@ -300,16 +307,17 @@ def soft_rate(n: int, popsize: int) -> float:
     return min(0.1, 1.0 / float(weights @ weights) / math.sqrt(n) / 5)
 
 
-def _could_change_ranks(values: Array, differences: Array) -> bool:
+def _could_change_ranks(values: Values, differences: Values) -> bool:
     """Return whether any of ``differences`` is more than rounding, beside those between candidates."""
     values = values[np.isfinite(values)]
     differences = differences[np.isfinite(differences)]
     return bool(len(differences) and np.max(differences) > NEGLIGIBLE * np.ptp(values))
 
 
-def _mean(rounds: Array) -> Array:
+def _mean(rounds: Values) -> Values:
     """Return the mean of each column, without NaN."""
     there = np.isfinite(rounds)
     count = np.count_nonzero(there, axis=0)
     total = np.where(there, rounds, 0.0).sum(axis=0)
-    return np.divide(total, count, out=np.full(rounds.shape[1], np.nan), where=count > 0)
+    means: Values = np.divide(total, count, out=np.full(rounds.shape[1], np.nan), where=count > 0)
+    return means
