@@ -18,7 +18,9 @@ MOST = 2**53  # of anything that is counted: JSON's numbers are exact up to here
 POSITIVE = ("strategy.sigma", "strategy.sigma0")  # and finite
 FINITE = ("strategy.mean", "strategy.best_x", "strategy.scale", "strategy.injected", "best_x")
 # infinite before there is a value, a spread or a bound; failures in a list of values are infinite too
-UNBOUNDED = ("max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous")
+UNBOUNDED = (
+    "max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous", "noise.level", "noise.before",
+)  # fmt: skip
 
 
 def check_content(header: Header, arrays: Arrays) -> None:

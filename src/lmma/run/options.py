@@ -89,8 +89,8 @@ class RunOptions:
         "--seed", "seed", metavar="N")
     noise: Treatment | None = option("auto",
         "values that differ from call to call: auto looks for them by two evaluations in twenty generations "
-        "and treats them as mix does; average evaluates candidates more often, population takes more of them; "
-        "none does not look",
+        "and treats them as mix does; average evaluates candidates more often, population takes more of "
+        "them; none does not look",
         "--noise", choices=("auto", "none", "mix", "average", "population"))
     common_random_numbers: bool | None = option(None,
         "call fun with seed= and generation=, the same for all candidates of a generation; by default if its "

@@ -19,14 +19,14 @@ to steps of the mean that agree by rho = mu_w sum_k w_r1(k) w_r2(k), whatever th
 A probe evaluates a generation twice; the strategy is told the means of both values: nothing is wasted.
 While repeated values are the same but for rounding, two candidates are probed in place of all.
 
-Treatment begins with eta, and sigma grows as it falls: candidates further apart differ by more than the noise,
-while the mean moves no further. Additive noise needs nothing else (Nomura, Akimoto and Ono 2023 adapt eta by
-the signal in the steps of the mean; their target drives it to nothing for many variables even without noise).
-Candidates further from the mean than about the optimum is, divided by sqrt(n), are no better; so below an eta
-of that order, ``soft_rate``, it falls only while the average value does not, and at most like 1/t (Robbins and
-Monro 1951). Under noise in proportion to fun the mean goes on at an eta that stays: with steps so damped,
-averages (Hansen et al. 2009, Uchida et al. 2024) cost more than they bring. Where steps are too short for any
-signal the path that rules sigma is a random walk; a small lift leads out of that.
+Treatment begins with eta, and sigma grows as it falls: candidates further apart differ by more than the
+noise, while the mean moves no further. Additive noise needs nothing else (Nomura, Akimoto and Ono 2023 adapt
+eta by the signal in the steps of the mean; their target drives it to nothing for many variables even without
+noise). Candidates further from the mean than about the optimum is, divided by sqrt(n), are no better; so below
+an eta of that order, ``soft_rate``, it falls only while the average value does not, and at most like 1/t
+(Robbins and Monro 1951). Under noise in proportion to fun the mean goes on at an eta that stays: with steps so
+damped, averages (Hansen et al. 2009, Uchida et al. 2024) cost more than they bring. Where steps are too short
+for any signal the path that rules sigma is a random walk; a small lift leads out of that.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Noise:
         self.rate = 1.0
         self.repeats = 1.0
         self.differs = False  # whether any value has been another one when repeated
-        self.next_probe = 0
+        self.next_probe = EVERY
         self.judged_at = 0
         self.rounds = 0  # calls for values so far: each generation, and each of its repeats
         self.spread = 0.0
