@@ -43,7 +43,7 @@ def minimize(
     popsize: int | None = None,
     rng: Seed = None,
     seed: int | None = None,
-    noise: Treatment | None = "auto",
+    noise: Treatment | None = None,
     common_random_numbers: bool | None = None,
     maxfevals: int | None = None,
     maxiter: int | None = None,

@@ -35,7 +35,7 @@ class Progress:
     popsize: int = 0
     restarts: int = 0
     late: int = 0  # evaluations that were not waited for
-    quality: float = math.nan  # agreement of repeated rankings: 1 without noise; NaN where nobody looked
+    quality: float = 1.0  # agreement of repeated rankings: 1 without noise, or where nobody looked
     repeats: float = 1.0  # evaluations of a candidate, or population in units of the first one
     rate: float = 1.0  # learning rate of the mean
 

@@ -87,7 +87,7 @@ class RunOptions:
     rng: Seed = option(None,
         "source of randomness: the same seed gives the same run; by default drawn",
         "--seed", "seed", metavar="N")
-    noise: Treatment | None = option("auto",
+    noise: Treatment | None = option(None,
         "values that differ from call to call: auto looks for them by two evaluations in twenty generations "
         "and treats them as mix does; average evaluates candidates more often, population takes more of "
         "them; none does not look",

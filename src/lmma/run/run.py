@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +163,7 @@ class Run:
             popsize=strategy.popsize,
             restarts=len(counters.finished),
             late=counters.late,
-            quality=strategy.noise.quality if strategy.noise.treatment else math.nan,
+            quality=strategy.noise.quality,
             repeats=strategy.noise.repeats,
             rate=strategy.noise.rate,
         )

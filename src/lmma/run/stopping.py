@@ -316,7 +316,7 @@ class Stagnation(Rule):
 
     ENDINGS = (
         Ending("stagnation", 10, "Stagnated: no progress over the last {value:.0f} generations, half of the "
-               "run; {restarts[=]} tries elsewhere, a larger {popsize} averages noise out, "
+               "run; {restarts[=]} tries elsewhere, {noise['auto']} deals with noise, "
                "{stagnation[False]} goes on.", restarts=True),
         Ending("noise", 17, "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 "
                "without noise, 0 by chance), so what progress is left is hidden. More samples inside fun, a "
@@ -352,16 +352,19 @@ class Stagnation(Rule):
 
     def check(self, now: Situation) -> Stop | None:
         """Judge anew whenever the run has grown by a hundredth, and not while noise is being dealt with."""
-        noise = now.strategy.noise
-        if noise.found and noise.has_more_to_try:
-            return None
         if self.seen >= self.least and self.seen >= 1.01 * self.judged_at:
             self.judged_at = self.seen
             if not (self._improved(self.best) or self._improved(self.median)):
                 self.stagnant_for = self.seen // 2
-        if self.stagnant_for and noise.found and noise.quality < UNSEEN:
+        if not self.stagnant_for:
+            return None
+        noise = now.strategy.noise
+        if noise.found and noise.has_more_to_try:
+            self.stagnant_for = 0
+            return None
+        if noise.found and noise.quality < UNSEEN:
             return Stop("noise", "noise", max(0.0, noise.quality))
-        return Stop("stagnation", "stagnation", self.stagnant_for) if self.stagnant_for else None
+        return Stop("stagnation", "stagnation", self.stagnant_for)
 
     @staticmethod
     def _improved(record: list[float]) -> bool:
