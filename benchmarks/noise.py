@@ -187,9 +187,8 @@ def digits(args: argparse.Namespace, kept: dict[str, Any]) -> None:
             key = f"digits | {label} | {seed}"
             if key not in kept:
                 found = lmma.minimize(fun, start, 0.1, noise=noise, maxfevals=20_000, rng=seed)
-                kept[key] = [
-                    cross_entropy(found.x, images, labels), cross_entropy(found.mean, images, labels), found.fun
-                ]  # fmt: skip
+                points = (found.x, found.mean)
+                kept[key] = [*(cross_entropy(x, images, labels) for x in points), found.fun]
                 args.out.write_text(json.dumps(kept, indent=1))
             print(key, "loss of x, of the mean, fun:", *(f"{value:.3f}" for value in kept[key]))
 

@@ -22,11 +22,11 @@ While repeated values are the same but for rounding, two candidates are probed i
 Treatment begins with eta, and sigma grows as it falls: candidates further apart differ by more than the
 noise, while the mean moves no further. Additive noise needs nothing else (Nomura, Akimoto and Ono 2023 adapt
 eta by the signal in the steps of the mean; their target drives it to nothing for many variables even without
-noise). Candidates further from the mean than about the optimum is, divided by sqrt(n), are no better; so below
-an eta of that order, ``soft_rate``, it falls only while the average value does not, and at most like 1/t
-(Robbins and Monro 1951). Under noise in proportion to fun the mean goes on at an eta that stays: with steps so
-damped, averages (Hansen et al. 2009, Uchida et al. 2024) cost more than they bring. Where steps are too short
-for any signal the path that rules sigma is a random walk; a small lift leads out of that.
+noise). Candidates further from the mean than about the optimum is, divided by sqrt(n), are no better; so
+below an eta of that order, ``soft_rate``, it falls only while the average value does not, and at most like
+1/t (Robbins and Monro 1951). Under noise in proportion to fun the mean goes on at an eta that stays: with
+steps so damped, averages (Hansen et al. 2009, Uchida et al. 2024) cost more than they bring. Where steps are
+too short for any signal the path that rules sigma is a random walk; a small lift leads out of that.
 """
 
 from __future__ import annotations
