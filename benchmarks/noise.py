@@ -110,7 +110,7 @@ def cells(dimensions: list[int]) -> dict[str, tuple[int, float, float, float, fl
 def measure(args: argparse.Namespace, kept: dict[str, Any]) -> None:
     """Fill in what is missing, and write after each run."""
     for cell, (n, condition, add, times, offset) in cells(args.dimensions).items():
-        for name, solve in SOLVERS.items():
+        for name in args.only:
             for seed in range(1, args.seeds + 1):
                 key = f"{cell} | {name} | {args.budget} | {seed}"
                 if key in kept:
@@ -120,7 +120,7 @@ def measure(args: argparse.Namespace, kept: dict[str, Any]) -> None:
                 x0 = np.random.default_rng(1000 + seed).uniform(-5, 5, n)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    kept[key] = fun.true(solve(fun, x0, args.budget * n, seed))
+                    kept[key] = fun.true(SOLVERS[name](fun, x0, args.budget * n, seed))
                 args.out.write_text(json.dumps(kept, indent=1))
 
 
@@ -136,7 +136,7 @@ def table(kept: dict[str, Any], budget: int) -> str:
         [cell, *(f"{np.median(found[name]):.2g}" if name in found else "" for name in SOLVERS)]
         for cell, found in rows.items()
     ]
-    return markdown_table(["function and noise", *SOLVERS], body)
+    return markdown_table([["function and noise", *SOLVERS], *body])
 
 
 # A network of 9,610 weights, trained on scikit-learn's digits with mini-batches
@@ -200,6 +200,7 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=[20])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--budget", type=int, default=1000, help="evaluations, times n")
+    parser.add_argument("--only", nargs="+", choices=list(SOLVERS), default=list(SOLVERS), metavar="SOLVER")
     parser.add_argument("--digits", action="store_true")
     args = parser.parse_args()
     kept = json.loads(args.out.read_text()) if args.out.exists() else {}

@@ -1,4 +1,4 @@
-"""A run in four panels: value, step size, step lengths, speed."""
+"""A run in four panels: value, step size, step lengths, speed; under noise also quality and treatment."""
 
 from __future__ import annotations
 
@@ -22,29 +22,38 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
     ----------
     columns : mapping
         ``evaluations, best_fun, sigma, step, seconds, restarts``, one list each, None where a number is
-        not finite.
+        not finite; ``quality, rate, repeats`` where noise was looked for.
     title : str
         What stands above the figure.
     """
     from matplotlib.figure import Figure  # and not pyplot, which keeps global state
 
-    figure = Figure(figsize=(9.0, 6.0), layout="constrained")
-    axes = figure.subplots(2, 2, sharex=True)
+    noisy = any(value is not None and value < 1 for value in columns.get("quality", ()))
+    figure = Figure(figsize=(9.0, 9.0 if noisy else 6.0), layout="constrained")
+    axes = figure.subplots(3 if noisy else 2, 2, sharex=True)
     rates = _rates(columns)
     evaluations = [float(value or 0) for value in columns["evaluations"]]
-    for place, label, values, colour in (
+    shown = [
         (axes[0, 0], "best value", columns["best_fun"], COLOURS[0]),
         (axes[0, 1], r"step size $\sigma$", columns["sigma"], COLOURS[1]),
         (axes[1, 0], "step length a coordinate", columns["step"], COLOURS[2]),
         (axes[1, 1], "evaluations a second", rates, COLOURS[3]),
-    ):
-        _draw(place, evaluations, values, colour, linear=values is rates)
+    ]
+    if noisy:
+        shown.append((axes[2, 0], "agreement of repeated ranks", columns["quality"], COLOURS[0]))
+        shown.append((axes[2, 1], "learning rate of the mean", columns["rate"], COLOURS[1]))
+    for place, label, values, colour in shown:
+        linear = values is rates or (noisy and values is columns["quality"])
+        _draw(place, evaluations, values, colour, linear=linear)
         place.set_ylabel(label)
         for at in _changes(evaluations, columns.get("restarts", ())):
             place.axvline(at, color="0.7", linewidth=0.8, zorder=0)
         quieten(place)
     axes[1, 1].set_ylim(bottom=0)
-    for place in axes[1]:
+    if noisy and max(float(value or 1) for value in columns["repeats"]) > 1:
+        _draw(axes[2, 1], evaluations, columns["repeats"], COLOURS[2], linear=False)
+        axes[2, 1].set_ylabel("learning rate of the mean; repeats")
+    for place in axes[-1]:
         place.set_xlabel("evaluations")
         place.xaxis.set_major_formatter(thousands)
     if title:
