@@ -7,6 +7,7 @@ import pytest
 
 import lmma
 from lmma import problems
+from lmma.evaluation.cluster.driver import VectorDriver
 from lmma.evaluation.seeded import wanted_seeds
 from lmma.run.replicas.replica_driver import ReplicatedDriver
 from local_transport import LocalTransport, OnTransport
@@ -95,6 +96,17 @@ def test_replicas_give_what_one_process_gives(noise):
     workers = OnTransport(LocalTransport("a", "b"), ReplicatedDriver, check=1)
     same(run(noise=noise), run(noise=noise, workers=workers))
     assert workers.evaluate.resent == 0
+
+
+def test_a_cluster_gives_what_one_process_gives():
+    same(run(maxfevals=900), run(maxfevals=900, workers=OnTransport(LocalTransport("a", "b"), VectorDriver)))
+
+
+def test_a_quorum_that_drops_repeats_leaves_enough_to_judge():
+    found = run(maxfevals=1200, workers=2, quorum=0.8)
+    assert found.late > 0
+    assert found.noise["found"]
+    assert np.isfinite(found.fun)
 
 
 @pytest.mark.parametrize("noise", ["auto", "average", "population"])
