@@ -7,9 +7,11 @@ import pytest
 
 import lmma
 from lmma import problems
+from lmma.cli.options import in_shell
 from lmma.evaluation.cluster.driver import VectorDriver
 from lmma.evaluation.seeded import wanted_seeds
 from lmma.run.replicas.replica_driver import ReplicatedDriver
+from lmma.run.stopping import Stop, in_python
 from local_transport import LocalTransport, OnTransport
 
 
@@ -213,3 +215,9 @@ def test_log_and_history_show_quality_and_rate(tmp_path):
     assert last["quality"] == pytest.approx(found.noise["quality"])
     assert last["rate"] == found.noise["rate"] < 1
     assert found.history["rate"][0] == 1
+
+
+def test_a_run_that_stagnates_says_how_noise_is_dealt_with_in_both_languages():
+    stop = Stop("stagnation", "stagnation", 300)
+    assert "noise='auto' deals with noise" in stop.message(in_python)
+    assert "--noise auto deals with noise" in stop.message(in_shell)

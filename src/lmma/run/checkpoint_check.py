@@ -15,8 +15,13 @@ from lmma.run.checkpoint_file import Arrays, CheckpointError, Header
 from lmma.strategies.registry import METHODS
 
 MOST = 2**53  # of anything that is counted: JSON's numbers are exact up to here
-POSITIVE = ("strategy.sigma", "strategy.sigma0")  # and finite
-FINITE = ("strategy.mean", "strategy.best_x", "strategy.scale", "strategy.injected", "best_x")
+POSITIVE = (
+    "strategy.sigma",
+    "strategy.sigma0",
+    "strategy.noise.rate",
+    "strategy.noise.repeats",
+)  # and finite
+FINITE = ("strategy.mean", "strategy.best_x", "strategy.scale", "strategy.injected", "best_x", "centre.x")
 # infinite before there is a value, a spread or a bound; failures in a list of values are infinite too
 UNBOUNDED = (
     "max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous", "noise.level", "noise.before",

@@ -40,6 +40,9 @@ class Progress:
     rate: float = 1.0  # learning rate of the mean
 
 
+OF_NOISE = frozenset(("quality", "repeats", "rate"))
+
+
 class Recorder:
     """Keeps at most ``size`` snapshots of a run, evenly spread over its generations.
 
@@ -88,9 +91,9 @@ class Recorder:
         """Go on from a state of :meth:`get_state`."""
         whole = ("evaluations", "generation", "failures", "popsize", "restarts", "late")
         names = list(Progress.__dataclass_fields__)
-        count = len(state["evaluations"])
-        usual = {name: np.full(count, Progress.__dataclass_fields__[name].default) for name in names[6:]}
-        rows = zip(*((usual | state)[name].tolist() for name in names), strict=True)
+        if OF_NOISE.isdisjoint(state):  # of a version that did not look for noise
+            state = state | {name: np.ones(len(state["evaluations"])) for name in OF_NOISE}
+        rows = zip(*(state[name].tolist() for name in names), strict=True)
         snapshots = [
             Progress(**{k: int(v) if k in whole else v for k, v in zip(names, row, strict=True)})
             for row in rows

@@ -178,14 +178,14 @@ class Noise:
     @property
     def copies(self) -> int:
         """Evaluations of each candidate in this generation, probes apart."""
-        return 1 if self.treatment == "population" else round(self.repeats)
+        return 1 if self.treatment == "population" else round(min(self.repeats, MOST_REPEATS))
 
     @property
     def wanted_popsize(self) -> int:
         """The population the treatment asks for."""
         if self.treatment != "population":
             return self.popsize
-        return round(self.repeats * self.first_popsize)
+        return round(min(self.repeats, MOST_REPEATS) * self.first_popsize)
 
     # What is made of it
 
