@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lmma.strategies.parts.bounds import Boundary, Bounds
     from lmma.strategies.parts.checks import Precision, Seed
     from lmma.strategies.parts.constraints import Handling
+    from lmma.strategies.parts.noise import Treatment
 
 __all__ = ["choose_method", "default_sigma0", "minimize"]
 
@@ -49,6 +50,8 @@ def minimize(
     popsize: int | None = None,
     rng: Seed = None,
     seed: int | None = None,
+    noise: Treatment | None = None,
+    common_random_numbers: bool | None = None,
     maxfevals: int | None = None,
     maxiter: int | None = None,
     maxtime: float | None = None,
@@ -122,6 +125,16 @@ def minimize(
     rng, seed : None, int, SeedSequence, Generator or key
         Source of randomness; the same seed gives the same run. The two names mean the same. A key is a
         tuple of two integers of 64 bits, as ``strategy.key`` is.
+    noise : {"auto", "mix", "average", "population"}, optional
+        What is done about values that differ from call to call. ``"auto"`` evaluates two candidates again
+        every twenty generations, all of them once values differ, and treats noise that hides the ranks as
+        ``"mix"`` does: a smaller learning rate of the mean with longer steps. ``"average"`` evaluates
+        candidates more often, ``"population"`` takes more of them. None neither looks nor treats. Under noise
+        ``x`` is the mean of the search and ``fun`` an average of fresh values.
+    common_random_numbers : bool, optional
+        Whether ``fun`` is called with ``seed=`` and ``generation=``, integers that are the same for all
+        candidates of a generation, for mini-batches or episodes. By default if its signature names them
+        without a default.
     maxfevals, maxiter, maxtime : optional
         Budgets over all restarts: evaluations (never exceeded), generations, seconds.
     ftarget : float, optional
@@ -183,7 +196,9 @@ def minimize(
         restarts), ``learned`` (for a warm start) and ``warnings``. With a space ``x`` is a dict of values and
         ``vector`` the array that stands for it. With constraints x is the best feasible point, and ``maxcv``
         the largest violation there, ``constr`` what each constraint gave, and ``multipliers`` the Lagrange
-        multipliers; while nothing is feasible, x is violated least, and ``success`` is False.
+        multipliers; while nothing is feasible, x is violated least, and ``success`` is False. Unless switched
+        off, ``noise`` has quality, repeats, rate and spread; under noise, and without constraints, ``x_seen``
+        and ``fun_seen`` are the luckiest evaluation, and ``fun_error`` is the standard error of ``fun``.
         ``result.save(path)`` keeps it for :func:`lmma.load`, ``result.plot()`` draws its history, and
         printed it takes at most 25 lines.
 
@@ -226,10 +241,11 @@ def minimize(
     given = RunOptions(
         args=args, method=method, bounds=bounds, boundary=boundary, integrality=integrality, space=space,
         constraints=constraints, constraint_handling=constraint_handling, feasibility_tol=feasibility_tol,
-        popsize=popsize, rng=rng if seed is None else seed, maxfevals=maxfevals, maxiter=maxiter,
-        maxtime=maxtime, ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts,
-        inject=inject, vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum,
-        on_error=on_error, callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint,
-        history=history, log=log, progress=progress, dtype=dtype, threads=threads, constants=options,
+        popsize=popsize, rng=rng if seed is None else seed, noise=noise,
+        common_random_numbers=common_random_numbers, maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime,
+        ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, inject=inject,
+        vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum, on_error=on_error,
+        callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint, history=history, log=log,
+        progress=progress, dtype=dtype, threads=threads, constants=options,
     )  # fmt: skip
     return Run(fun, x0, sigma0, given).execute()

@@ -64,6 +64,8 @@ def given_options(args: argparse.Namespace, n: int) -> dict[str, Any]:
         given["inject"] = arguments.rows(given["inject"], n, "--inject")
     if "constraints" in given:
         given["constraints"] = named_object(given["constraints"], "--constraints")
+    if given.get("noise") == "none":
+        given["noise"] = None
     if "constants" in given:
         given["constants"] = dict(given["constants"])
     return given
@@ -72,6 +74,8 @@ def given_options(args: argparse.Namespace, n: int) -> dict[str, Any]:
 def in_shell(name: str, value: str = "") -> str:
     """Spell an argument of a run as the command line has it."""
     flag = FLAGS.get(name, name)
+    if value.startswith("'"):
+        return f"{flag} {value[1:-1]}"
     return flag.replace("--", "--no-", 1) if value == "False" else flag
 
 

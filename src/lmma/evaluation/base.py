@@ -83,6 +83,7 @@ class Evaluator(ABC):
     """Turns candidates into values, counts failures by kind and keeps the first few of them."""
 
     answered = False  # whether there has been any number at all
+    makes_candidates = False  # whether it can evaluate candidates of the strategy alone
     late: npt.NDArray[np.bool_] | None = None  # rows of the last call that were not waited for
     beside: Values | None = None  # what fun returned beside the values of the last call, one row for each
     _beside_count: int | None = None  # how many numbers that is, once it is known
@@ -121,7 +122,18 @@ class Evaluator(ABC):
     def redrawn(self, rows: npt.NDArray[np.intp], attempt: int) -> None:  # noqa: B027
         """Take note that candidates at ``rows`` were drawn again, and are evaluated next, in this order."""
 
-    def told(self, values: Values, constraints: Values | None = None) -> None:  # noqa: B027
+    def repeated(self, rows: npt.NDArray[np.intp]) -> None:  # noqa: B027
+        """Take note that candidates at ``rows`` are evaluated once more, next and in this order."""
+
+    def with_seed(self, candidates: Array, seed: int, generation: int) -> Array:
+        """Return candidates that bring ``fun`` a seed and the number of a generation."""
+        from lmma.evaluation.seeded import with_seed
+
+        return with_seed(candidates, seed, generation)
+
+    def told(  # noqa: B027
+        self, values: Values, *, constraints: Values | None = None, again: Values | None = None
+    ) -> None:
         """Take note of what the strategy is about to be told."""
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)

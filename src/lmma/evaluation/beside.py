@@ -36,21 +36,21 @@ class Beside:
         self.functions = tuple(functions)
         self.vectorized = vectorized
 
-    def __call__(self, x: Array, *args: object) -> tuple[float | Values, Values]:
+    def __call__(self, x: Array, *args: object, **more: object) -> tuple[float | Values, Values]:
         """Return the objective and its constraints at ``x``; all are shown the same numbers."""
-        return self._rows(x, args) if self.vectorized else self._one(x, args)
+        return self._rows(x, args, more) if self.vectorized else self._one(x, args, more)
 
-    def _one(self, x: Array, args: tuple[object, ...]) -> tuple[float, Values]:
-        f, own = as_answer(self.fun(x.copy(), *args))
+    def _one(self, x: Array, args: tuple[object, ...], more: dict[str, object]) -> tuple[float, Values]:
+        f, own = as_answer(self.fun(x.copy(), *args, **more))
         parts = [np.empty(0) if own is None else own]
-        parts += [_vector(function(x.copy(), *more)) for function, more in self.functions]
+        parts += [_vector(function(x.copy(), *theirs)) for function, theirs in self.functions]
         return f, np.concatenate([[len(part) for part in parts], *parts])
 
-    def _rows(self, x: Array, args: tuple[object, ...]) -> tuple[Values, Values]:
+    def _rows(self, x: Array, args: tuple[object, ...], more: dict[str, object]) -> tuple[Values, Values]:
         rows = len(x)
-        f, own = as_answers(self.fun(x, *args), rows)
+        f, own = as_answers(self.fun(x, *args, **more), rows)
         parts = [np.empty((rows, 0)) if own is None else own]
-        parts += [_matrix(function(x, *more), rows) for function, more in self.functions]
+        parts += [_matrix(function(x, *theirs), rows) for function, theirs in self.functions]
         counts = np.tile([float(part.shape[1]) for part in parts], (rows, 1))
         return f, np.concatenate([counts, *parts], axis=1)
 

@@ -36,6 +36,7 @@ from lmma.run.checkpoint_lock import Lock
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.restarts import Plan
 from lmma.run.result import message
+from lmma.strategies import Strategy
 from lmma.strategies.parts.checks import shown
 from lmma.strategies.registry import methods
 
@@ -214,6 +215,8 @@ def continue_from(run: Run, header: Header, arrays: Arrays) -> None:
 def _parts(run: Run) -> dict[str, Any]:
     """Return the parts of a run that carry state of their own, by the prefix of their arrays' names."""
     parts: dict[str, Any] = {"strategy.": run.strategy}
+    if run.options.noise is not None:
+        parts["centre."] = run.centre
     parts |= {f"rule.{type(rule).__name__}.": rule for rule in run.rules if rule.STATE}
     if run.recorder is not None:
         parts["history."] = run.recorder
@@ -233,13 +236,15 @@ def identity(run: Run) -> dict[str, Any]:
         "fun": name_of(run.fun),
         "method": strategy.name,
         "n": strategy.n,
-        "popsize": run.counters.finished[0].popsize if run.counters.finished else strategy.popsize,
+        "popsize": run.counters.finished[0].popsize if run.counters.finished else first_popsize(strategy),
         "dtype": strategy.dtype.name,
         "options": repr(sorted(run.options.constants.items())),
         "boundary": None if box is None else box.name,
         "bounds (digest)": None if box is None else digest_of(box.lower, box.upper),
         "integrality (digest)": None if integrality is None else digest_of(integrality),
         "x0 or sigma0 (digest)": digest_of(start.x0, start.sigma0),
+        "noise": run.options.noise,
+        "common_random_numbers": bool(run.seeds),
         **_identity_of_constraints(run),
     }
 
@@ -258,6 +263,11 @@ def _identity_of_constraints(run: Run) -> dict[str, Any]:
         "constraint_handling": found.handling,
         "feasibility_tol": found.feasibility_tol,
     }
+
+
+def first_popsize(strategy: Strategy) -> int:
+    """Return the population a strategy began with: noise may have let it grow."""
+    return strategy.popsize if strategy.noise.treatment is None else strategy.noise.first_popsize
 
 
 def digest_of(*arrays: Any) -> str:

@@ -15,12 +15,18 @@ from lmma.run.checkpoint_file import Arrays, CheckpointError, Header
 from lmma.strategies.registry import METHODS
 
 MOST = 2**53  # of anything that is counted: JSON's numbers are exact up to here
-POSITIVE = ("strategy.sigma", "strategy.sigma0")  # and finite
-FINITE = ("strategy.mean", "strategy.best_x", "strategy.scale", "strategy.injected", "best_x", "raw_at_best")
+POSITIVE = (  # and finite
+    "strategy.sigma", "strategy.sigma0", "strategy.noise.rate", "strategy.noise.repeats",
+)  # fmt: skip
+FINITE = (
+    "strategy.mean", "strategy.best_x", "strategy.scale", "strategy.injected", "best_x", "raw_at_best",
+    "centre.x",
+)  # fmt: skip
 # infinite before there is a value, a spread or a bound; failures in a list of values are infinite too
 UNBOUNDED = (
     "max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous", "settling.best",
     "constraints.violation", "constraints.fun", "constraints.merit", "constraints.spread", "lagrangian.far",
+    "noise.level", "noise.before",
 )  # fmt: skip
 
 

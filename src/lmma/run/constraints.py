@@ -109,9 +109,14 @@ class Constraints:
             self.subspace = checked_subspace(np.vstack(A), np.concatenate(b), self.n)
         ConstraintOptions(self.handling, None, self.feasibility_tol)  # refuses what cannot be meant
 
-    def objective(self, fun: Callable[..., Any], options: RunOptions) -> Callable[..., Any]:
-        """Return what evaluates ``fun`` and the constraints' functions in one call, of vectors."""
-        space, call = options.space, called_with(fun, options.space, options.args)
+    def objective(
+        self, fun: Callable[..., Any], options: RunOptions, seeds: tuple[str, ...] = ()
+    ) -> Callable[..., Any]:
+        """Return what evaluates ``fun`` and the constraints' functions in one call, of vectors.
+
+        ``fun`` is also given ``seeds`` by name, if there are any.
+        """
+        space, call = options.space, called_with(fun, options.space, options.args, seeds)
         functions = [(called_with(part.function, space, part.args), part.args) for part in self._functions]
         return Beside(call, functions, options.vectorized) if functions else call
 
@@ -135,6 +140,8 @@ class Constraints:
 
     def judge(self, candidates: Array, values: Values, beside: Values | None) -> Judged | None:
         """Return what the constraints say of each candidate; None if there are none, or nothing is known."""
+        if beside is None and not self.parts:
+            return None
         if np.all(np.isnan(values)):
             return None if self.layout is None else self.unknown(len(values))
         raw = self._raw(candidates, beside)

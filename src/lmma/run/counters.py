@@ -46,6 +46,16 @@ class Counters:
     finished: list[SingleRun] = field(default_factory=list)  # the runs between restarts that have ended
     consistent: bool = True  # False in the middle of an update, when nothing may be saved
 
+    def count(self, values: npt.NDArray[np.float64], late: npt.NDArray[np.bool_] | None) -> int:
+        """Count one evaluation for each value, and what failed or was late; return how many have no value."""
+        self.evaluations += len(values)
+        missing = int(np.count_nonzero(np.isnan(values)))
+        if missing:
+            dropped = 0 if late is None else int(np.count_nonzero(late))
+            self.failures += missing - dropped
+            self.late += dropped
+        return missing
+
     def take(
         self,
         candidates: Array,
@@ -54,16 +64,13 @@ class Counters:
         judged: Judged | None = None,
     ) -> None:
         """Count one evaluation for each row and keep the best, in the light of constraints."""
-        self.evaluations += len(values)
         best = values.argmin()  # that of a NaN where there is one
         value = values.item(best)
-        if value != value:
-            missing = int(np.count_nonzero(np.isnan(values)))
-            dropped = 0 if late is None else int(np.count_nonzero(late))
-            self.failures += missing - dropped
-            self.late += dropped
-            if missing == len(values):
-                return
+        if value == value:
+            self.evaluations += len(values)
+        elif self.count(values, late) == len(values):
+            return
+        else:
             best = np.nanargmin(values)
             value = values.item(best)
         if judged is not None:

@@ -11,7 +11,9 @@ import numpy as np
 
 from lmma.evaluation.base import Array, Values
 from lmma.evaluation.failures import words_of
+from lmma.run.noise import evaluated, evaluated_again, rows_to_repeat
 from lmma.run.stopping import Rule, Situation, Stop
+from lmma.strategies.parts.noise import NONE
 
 if TYPE_CHECKING:
     from lmma.run.constraints import Judged
@@ -93,12 +95,14 @@ def _of_the_strategy(call: Callable[..., T], *args: Any) -> T:
 def one_generation(run: Run, watching: Sequence[Rule]) -> None:
     """Take one generation from candidates to what is learned from them, and show the values to rules."""
     strategy, evaluate, counters, constraints = run.strategy, run.evaluate, run.counters, run.constraints
+    rows = NONE if run.options.noise is None else rows_to_repeat(run)
     again = evaluate.on_error == "resample"
-    # Candidates drawn again are evaluated from a buffer of their own, which must not be this one.
-    out = None if again else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
+    # Some of the candidates alone are evaluated from a buffer of their own, which must not be this one.
+    apart = again or len(rows) % strategy.popsize or run.seeds
+    out = None if apart else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
     evaluate.attend(strategy)
     candidates = _of_the_strategy(strategy.ask, out)
-    values = run.interrupts.cut_short(evaluate, candidates)
+    values = evaluated(run, candidates) if run.seeds else run.interrupts.cut_short(evaluate, candidates)
     late = evaluate.late
     judged = None
     if constraints.parts or evaluate.beside is not None:
@@ -107,15 +111,15 @@ def one_generation(run: Run, watching: Sequence[Rule]) -> None:
     counters.take(candidates, values, late, judged)
     if again and late is None:
         values, judged = _with_failed_drawn_anew(run, candidates, values, judged)
-    if judged is None:
-        evaluate.told(values)
-        _of_the_strategy(strategy.tell, values)
-        ranked = strategy.ranked_values
-    else:
+    more: dict[str, Values] = {}  # what is told besides values
+    if len(rows):
+        more["again"] = evaluated_again(run, candidates, rows)
+    if judged is not None:
         constraints.prepare(strategy)
-        evaluate.told(values, judged.g)
-        _of_the_strategy(functools.partial(strategy.tell, constraints=judged.g), values)
-        ranked = judged.watched(values)
+        more["constraints"] = judged.g
+    evaluate.told(values, **more)
+    _of_the_strategy(functools.partial(strategy.tell, **more) if more else strategy.tell, values)
+    ranked = strategy.ranked_values if judged is None else judged.watched(values)
     counters.failing = 0 if len(ranked) else counters.failing + 1
     for rule in watching:
         _of_the_strategy(rule.watch, ranked)
@@ -138,7 +142,7 @@ def _with_failed_drawn_anew(
         run.evaluate.redrawn(failed, attempt)
         fresh = candidates[failed]
         values = values.copy()
-        values[failed] = run.interrupts.cut_short(run.evaluate, fresh)
+        values[failed] = evaluated(run, fresh)
         said = run.constraints.judge(fresh, values[failed], run.evaluate.beside)
         counters.take(fresh, values[failed], run.evaluate.late, said)
         if said is not None:

@@ -37,6 +37,12 @@ class Progress:
     restarts: int = 0
     late: int = 0  # evaluations that were not waited for
     violation: float = math.nan  # the largest of any constraint at the best point; NaN if there is none
+    quality: float = 1.0  # agreement of repeated rankings: 1 without noise, or where nobody looked
+    repeats: float = 1.0  # evaluations of a candidate, or population in units of the first one
+    rate: float = 1.0  # learning rate of the mean
+
+
+OF_NOISE = frozenset(("quality", "repeats", "rate"))
 
 
 class Recorder:
@@ -87,6 +93,8 @@ class Recorder:
         """Go on from a state of :meth:`get_state`."""
         whole = ("evaluations", "generation", "failures", "popsize", "restarts", "late")
         names = list(Progress.__dataclass_fields__)
+        if OF_NOISE.isdisjoint(state):  # of a version that did not look for noise
+            state = state | {name: np.ones(len(state["evaluations"])) for name in OF_NOISE}
         rows = zip(*(state[name].tolist() for name in names), strict=True)
         snapshots = [
             Progress(**{k: int(v) if k in whole else v for k, v in zip(names, row, strict=True)})
@@ -232,6 +240,12 @@ class ProgressLine:
             parts.insert(2, f"violation {progress.violation:.2e}")
         if progress.restarts:
             parts.append(f"restart {progress.restarts}")
+        if progress.quality < 0.8:
+            parts.append(f"noise: quality {progress.quality:.2f}")
+            if progress.rate < 1.0:
+                parts.append(f"rate {progress.rate:.2g}")
+            if progress.repeats > 1.0:
+                parts.append(f"{progress.repeats:.3g} evaluations a candidate")
         if progress.failures:
             parts.append(f"{progress.failures:,} failed")
         return "  ".join(parts)

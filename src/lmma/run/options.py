@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lmma.strategies.parts.bounds import Boundary, Bounds, Box
     from lmma.strategies.parts.checks import Precision, Seed
     from lmma.strategies.parts.constraints import Handling
+    from lmma.strategies.parts.noise import Treatment
 
 Method = Literal[
     "auto", "cma-es", "ma-es", "lm-ma-es", "csa-es", "lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es",
@@ -105,6 +106,15 @@ class RunOptions:
     rng: Seed = option(None,
         "source of randomness: the same seed gives the same run; by default drawn",
         "--seed", "seed", metavar="N")
+    noise: Treatment | None = option(None,
+        "values that differ from call to call: auto looks for them by two evaluations in twenty generations "
+        "and treats them as mix does; average evaluates candidates more often, population takes more of "
+        "them; none does not look",
+        "--noise", choices=("auto", "none", "mix", "average", "population"))
+    common_random_numbers: bool | None = option(None,
+        "call fun with seed= and generation=, the same for all candidates of a generation; by default if its "
+        "signature demands them",
+        library_only="the signature of a function of Python says it")
     maxfevals: int | None = option(None,
         "stop before more evaluations than this, over all restarts; such as 1e6",
         "--max-evaluations", "count", metavar="N", group="when to stop")
@@ -186,6 +196,7 @@ class RunOptions:
             checked_tolerance,
             shown,
         )
+        from lmma.strategies.parts.noise import checked_treatment
 
         for name in ("maxfevals", "maxiter", "maxtime"):
             limit = getattr(self, name)
@@ -202,6 +213,12 @@ class RunOptions:
             switch = getattr(self, name)
             if not isinstance(switch, int | np.bool_) or switch not in (0, 1):
                 raise TypeError(f"{name} must be True or False, got {shown(switch)}")
+        checked_treatment(self.noise)
+        if not isinstance(self.common_random_numbers, bool | None):
+            raise TypeError(
+                "common_random_numbers must be True, False or None (by the signature of fun); "
+                f"got {shown(self.common_random_numbers)}"
+            )
         checked_choice("on_interrupt", self.on_interrupt, ("return", "raise"))
         checked_choice("on_error", self.on_error, ("worst", "raise", "resample"))
         if not isinstance(self.args, tuple):

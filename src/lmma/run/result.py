@@ -6,13 +6,14 @@ import math
 from collections import UserDict
 from typing import TYPE_CHECKING, Any
 
+from lmma.run import noise
 from lmma.run.stopping import Spell, Stop, in_python
 from lmma.run.warm_start import Learned
 
 if TYPE_CHECKING:
     from lmma.run.run import Run
     from lmma.run.run_result import RunResult
-    from lmma.strategies.parts.bounds import Values
+    from lmma.strategies.parts.bounds import Array, Values
 
 
 def final_result(run: Run, stop: Stop) -> RunResult:
@@ -28,6 +29,16 @@ def final_result(run: Run, stop: Stop) -> RunResult:
         learned=Learned(run.strategy),
         warnings=_warnings(run),
     )
+    if run.strategy.noise.treatment is not None:
+        result["noise"] = noise.summary(run)
+    if run.verdict is not None:
+        result.update(
+            **_point(run, run.verdict.x),
+            fun=run.verdict.fun,
+            fun_error=run.verdict.error,
+            x_seen=result.x,
+            fun_seen=run.counters.best_fun,
+        )
     if run.recorder is not None:
         result["history"] = run.recorder.columns()
     return result
@@ -50,9 +61,7 @@ def intermediate_result(run: Run) -> RunResult:
     )
     if counters.best_x is not None:
         result["x"] = counters.best_x.copy()
-    if run.options.space is not None:
-        result["vector"] = result.x
-        result["x"] = run.options.space.decode(result.x)
+    result.update(_point(run, result.x))
     if counters.raw_at_best is not None:
         result.update(_in_the_light_of_constraints(run, counters.raw_at_best))
     return result
@@ -67,6 +76,12 @@ def _in_the_light_of_constraints(run: Run, raw: Values) -> dict[str, Any]:
         "constr": run.constraints.as_given(raw.copy()),
         "multipliers": run.constraints.multipliers(None if known is None else known.multipliers),
     }
+
+
+def _point(run: Run, x: Array) -> dict[str, Any]:
+    """Return a point as a result has it: with a space, by name and as the vector that stands for it."""
+    space = run.options.space
+    return {"x": x} if space is None else {"x": space.decode(x), "vector": x}
 
 
 def succeeded(run: Run, stop: Stop) -> bool:
@@ -87,6 +102,8 @@ def message(run: Run, stop: Stop, spell: Spell = in_python) -> str:
         )
     elif counters.evaluations and not math.isfinite(counters.best_fun):
         sentences.append("No evaluation gave a finite value.")
+    if said := noise.words(run):
+        sentences.append(said)
     if stop.reason in ("stagnation", "maxfevals", "maxiter", "maxtime") and (often := _often_tied(run)):
         sentences.append(often)
     if stop.reason == "failures" and run.evaluate.errors:

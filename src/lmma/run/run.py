@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lmma.evaluation import Evaluator, evaluator
+from lmma.evaluation.seeded import Seeded, wanted_seeds
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.generation import run_until_stopped
 from lmma.run.interrupts import Interrupts
+from lmma.run.noise import Centre, Verdict, settle
 from lmma.run.observers import JsonLog, Observer, Progress, ProgressLine, Recorder, calls_back
 from lmma.run.options import RunOptions
 from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
@@ -75,11 +77,16 @@ class Run:
         self.key = self.strategy.key
         self.plan = Plan(0, self.strategy.popsize)
         self.rules = rules_for(options, self.strategy)
+        self.centre = Centre(self.strategy.n)
+        self.verdict: Verdict | None = None
         self.counters = Counters()
+        self.seeds = wanted_seeds(fun, options.args, options.common_random_numbers, options.space or ())
+        self.objective = self.constraints.objective(fun, options, self.seeds)
+        if self.seeds:
+            self.objective = Seeded(self.objective, self.seeds, self.strategy.dtype.name)
         self.evaluate = evaluate or evaluator(
-            self.constraints.objective(fun, options), options.args, options.on_error,
-            workers=options.workers, vectorized=options.vectorized, timeout=options.timeout,
-            quorum=options.quorum,
+            self.objective, options.args, options.on_error, workers=options.workers,
+            vectorized=options.vectorized, timeout=options.timeout, quorum=options.quorum,
         )  # fmt: skip
         self.interrupts = Interrupts()
         self.recorder = _recorder(options.history)
@@ -108,12 +115,23 @@ class Run:
         with self.interrupts:
             try:
                 self._execute()
+                assert self.stop is not None
+                self.verdict = self._settled(self.stop)
             finally:
                 self._release()
         from lmma.run.result import final_result
 
         assert self.stop is not None
         return final_result(self, self.stop)
+
+    def _settled(self, stop: Stop) -> Verdict | None:
+        """Return the result without luck of a run with noise; the checkpoint has been written before."""
+        try:
+            return settle(self, stop.reason)
+        except KeyboardInterrupt:
+            if self.options.on_interrupt == "raise" or self.interrupts.count > 1:
+                raise
+            return settle(self, "interrupted")
 
     def _execute(self) -> None:
         """Search, and leave checkpoint, workers and files in order, whatever ends it."""
@@ -154,6 +172,9 @@ class Run:
             restarts=len(counters.finished),
             late=counters.late,
             violation=math.nan if counters.raw_at_best is None else counters.violation,
+            quality=strategy.noise.quality,
+            repeats=strategy.noise.repeats,
+            rate=strategy.noise.rate,
         )
 
     def single_runs(self, reason: str) -> list[SingleRun]:
@@ -166,6 +187,7 @@ class Run:
         """Start anew as ``plan`` says, after the runs that have ``finished``."""
         number, start, counters = plan.number, self.setup, self.counters
         sigma0 = start.restart_sigma0
+        self.centre.take(self.strategy)
         strategy = start.make(
             restart_point(start.x0, sigma0, self.key, number, start.box),
             np.asarray(sigma0) * plan.sigma_factor,

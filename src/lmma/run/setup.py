@@ -64,6 +64,8 @@ class Setup:
             tolfun=options.tolfun, **given, **options.constants,
         )  # fmt: skip
         strategy.constraint_options = self.constraints.options()
+        if options.noise is not None:
+            strategy.handle_noise(options.noise)
         return strategy
 
 

@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 import numpy as np
 import numpy.typing as npt
 
+from lmma.run.noise import reserve
 from lmma.run.options import RunOptions
 from lmma.strategies import Strategy
 
 if TYPE_CHECKING:
     from lmma.run.counters import Counters
+
+UNSEEN = 0.2  # agreement of repeated rankings, below which progress would hardly be seen
 
 Values = npt.NDArray[np.float64]
 Spell = Callable[[str, str], str]  # an argument's name and the value to give it, "" for the name alone
@@ -202,7 +205,9 @@ class Target(Rule):
 
     def check(self, now: Situation) -> Stop | None:
         """Compare with the best value of the run."""
-        best = now.counters.best_fun
+        noise = now.strategy.noise
+        lucky = noise.found and now.strategy.constraints is None  # one value that is reaches any target
+        best = noise.level if lucky else now.counters.best_fun
         return Stop("ftarget", "ftarget", best, self.ftarget) if best <= self.ftarget else None
 
 
@@ -232,11 +237,20 @@ class Budget(Rule):
         done = now.counters
         if self.maxiter is not None and done.generation >= self.maxiter:
             return Stop("maxiter", "maxiter", done.generation, self.maxiter)
-        if self.maxfevals is not None and done.evaluations + now.strategy.popsize > self.maxfevals:
+        if self.maxfevals is not None and done.evaluations + self._next(now) > self.maxfevals:
             return Stop("maxfevals", "maxfevals", done.evaluations, self.maxfevals)
         if self.maxtime is not None and now.seconds >= self.maxtime:
             return Stop("maxtime", "maxtime", now.seconds, self.maxtime)
         return None
+
+    @staticmethod
+    def _next(now: Situation) -> int:
+        """Return what the next generation takes, its repeats and a last look at the result included."""
+        strategy = now.strategy
+        if strategy.noise.treatment is None:
+            return strategy.popsize
+        repeats = 0 if now.counters.evaluations == 0 else len(strategy.again)
+        return strategy.popsize + repeats + reserve(strategy)
 
 
 @final
@@ -310,8 +324,12 @@ class Stagnation(Rule):
 
     ENDINGS = (
         Ending("stagnation", 10, "Stagnated: no progress over the last {value:.0f} generations, half of the "
-               "run; {restarts[=]} tries elsewhere, a larger {popsize} averages noise out, "
+               "run; {restarts[=]} tries elsewhere, {noise['auto']} deals with noise, "
                "{stagnation[False]} goes on.", restarts=True),
+        Ending("noise", 17, "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 "
+               "without noise, 0 by chance), so what progress is left is hidden. More samples inside fun, a "
+               "larger {popsize} or {noise['average']} see further; {stagnation[False]} goes on.",
+               restarts=True),
     )  # fmt: skip
     STATE = ("stride", "seen", "judged_at", "stagnant_for", "best", "median")
     KEPT = 4096
@@ -341,12 +359,20 @@ class Stagnation(Rule):
         self.seen += 1
 
     def check(self, now: Situation) -> Stop | None:
-        """Judge anew whenever the run has grown by a hundredth."""
+        """Judge anew whenever the run has grown by a hundredth, and not while noise is being dealt with."""
         if self.seen >= self.least and self.seen >= 1.01 * self.judged_at:
             self.judged_at = self.seen
             if not (self._improved(self.best) or self._improved(self.median)):
                 self.stagnant_for = self.seen // 2
-        return Stop("stagnation", "stagnation", self.stagnant_for) if self.stagnant_for else None
+        if not self.stagnant_for:
+            return None
+        noise = now.strategy.noise
+        if noise.found and noise.has_more_to_try:
+            self.stagnant_for = 0
+            return None
+        if noise.found and noise.quality < UNSEEN:
+            return Stop("noise", "noise", max(0.0, noise.quality))
+        return Stop("stagnation", "stagnation", self.stagnant_for)
 
     @staticmethod
     def _improved(record: list[float]) -> bool:

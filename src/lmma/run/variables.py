@@ -37,14 +37,17 @@ def check_space(options: RunOptions) -> None:
 
 
 def called_with(
-    fun: Callable[..., Any], space: Space | None, args: tuple[Any, ...] = ()
+    fun: Callable[..., Any], space: Space | None, args: tuple[Any, ...] = (), more: tuple[str, ...] = ()
 ) -> Callable[..., Any]:
-    """Return ``fun`` as a function of vectors: with a space it is called with values by name."""
+    """Return ``fun`` as a function of vectors: with a space it is called with values by name.
+
+    ``more`` are names of what it is given besides.
+    """
     if space is None:
         return fun
     from lmma.space.calling import NamedValues
 
-    return NamedValues(fun, space, args)
+    return NamedValues(fun, space, args, more)
 
 
 def points_of(options: RunOptions) -> Any:

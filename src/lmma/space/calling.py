@@ -24,20 +24,30 @@ class NamedValues:
         What vectors mean.
     args : tuple
         Further arguments, which stand after the dict.
+    more : tuple of str
+        Names of what ``fun`` is given besides.
     """
 
-    def __init__(self, fun: Callable[..., Any], space: Space, args: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        space: Space,
+        args: tuple[Any, ...] = (),
+        more: tuple[str, ...] = (),
+    ) -> None:
         self.fun = fun
         self.space = space
-        self.by_keyword = takes_keywords(fun, space, args)
+        self.by_keyword = takes_keywords(fun, space, args, more)
 
-    def __call__(self, x: npt.NDArray[np.floating], *args: Any) -> Any:
+    def __call__(self, x: npt.NDArray[np.floating], *args: Any, **more: Any) -> Any:
         """Return ``fun`` of the values of ``x``; of rows, of one array of values for each variable."""
         values = self.space.decode(x) if x.ndim == 1 else self.space.columns(x)
-        return self.fun(**values) if self.by_keyword else self.fun(values, *args)
+        return self.fun(**values, **more) if self.by_keyword else self.fun(values, *args, **more)
 
 
-def takes_keywords(fun: Callable[..., Any], space: Space, args: tuple[Any, ...] = ()) -> bool:
+def takes_keywords(
+    fun: Callable[..., Any], space: Space, args: tuple[Any, ...] = (), more: tuple[str, ...] = ()
+) -> bool:
     """Return whether ``fun`` takes the variables as keywords; False if it takes one dict.
 
     TypeError names the variable that a function with keywords does not take, or the parameter it lacks.
@@ -45,9 +55,10 @@ def takes_keywords(fun: Callable[..., Any], space: Space, args: tuple[Any, ...] 
     if args or hasattr(fun, "takes_values"):
         return False
     try:
-        parameters = inspect.signature(fun).parameters
+        signature = inspect.signature(fun).parameters
     except (TypeError, ValueError):  # a builtin without a signature
         return False
+    parameters = {name: parameter for name, parameter in signature.items() if name not in more}
     named = {
         name: parameter
         for name, parameter in parameters.items()

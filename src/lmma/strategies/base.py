@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.hooks import Hooks
+from lmma.strategies.noisy import NoisyHooks
 from lmma.strategies.parts.bounds import DEFAULT as DEFAULT_BOUNDARY
 from lmma.strategies.parts.bounds import Boundary, Bounds, Box, Values, opened
 from lmma.strategies.parts.bounds import box as make_box
@@ -47,6 +47,7 @@ from lmma.strategies.parts.constraints import (
 from lmma.strategies.parts.integers import Integers, checked_integrality
 from lmma.strategies.parts.integers import integers as make_integers
 from lmma.strategies.parts.memory import SMALL, refuse_what_does_not_fit
+from lmma.strategies.parts.noise import Treatment
 from lmma.strategies.parts.recombination import Array, Indices, default_popsize
 from lmma.strategies.parts.settling import Settling
 from lmma.strategies.parts.state import State, collect, labels, restore
@@ -74,7 +75,7 @@ class _Recorded:
         return self
 
 
-class Strategy(_Recorded, Hooks):
+class Strategy(_Recorded, NoisyHooks):
     """A minimiser that is asked for candidates and told their values.
 
     Parameters
@@ -101,6 +102,8 @@ class Strategy(_Recorded, Hooks):
     threads : int, optional
         Threads the compiled kernels may use; by default what the environment variable LMMA_NUM_THREADS says,
         else one for each core. Results do not depend on it, not in a single bit.
+    noise : {None, "auto", "mix", "average", "population"}
+        What is done about values that differ from call to call, see :attr:`again`.
     **options
         Constants of the method.
 
@@ -130,6 +133,8 @@ class Strategy(_Recorded, Hooks):
         What is known of constraints, once there are any.
     ties : Ties
         Whether the best candidates of the last generation had equal values, and how often that was so.
+    noise : Noise
+        What is known of the noise in the values.
     options : dict
         The constants that were given.
     key : (int, int)
@@ -164,6 +169,7 @@ class Strategy(_Recorded, Hooks):
         tolx: float = DEFAULT_TOLERANCE,
         tolfun: float = DEFAULT_TOLERANCE,
         threads: int | None = None,
+        noise: Treatment | None = None,
         **options: Any,
     ) -> None:
         refuse_unknown_options(self.name, options, self.known_options(), COMMON)
@@ -209,7 +215,8 @@ class Strategy(_Recorded, Hooks):
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
-        self._recent: deque[float] = deque(maxlen=10 + math.ceil(30 * self.n / self.popsize))
+        self._recent: deque[float] = self._fresh_record()
+        self.handle_noise(noise)
         self._initialise()
 
     def __repr__(self) -> str:
@@ -259,16 +266,25 @@ class Strategy(_Recorded, Hooks):
         self._asked = out
         return out
 
-    def tell(self, values: npt.ArrayLike, *, constraints: npt.ArrayLike | None = None) -> None:
+    def tell(
+        self,
+        values: npt.ArrayLike,
+        *,
+        constraints: npt.ArrayLike | None = None,
+        again: npt.ArrayLike | None = None,
+    ) -> None:
         """Learn from the values of the last candidates, in the order of :meth:`ask`.
 
         NaN marks a failed evaluation: it ranks last and takes no part in the update. If all failed,
         the state stays as it is and the next candidates are drawn anew. ``constraints``, (popsize, p), are
-        to become 0 or less, all of them; :meth:`constrain` says otherwise.
+        to become 0 or less, all of them; :meth:`constrain` says otherwise. ``again`` are the values of the
+        rows in :attr:`again`, evaluated once more.
         """
         if self._asked is None:
             raise ValueError("tell() has no candidates to judge: call ask() first")
         raw = checked_values(values, self.popsize)
+        if self.noise.treatment is not None or again is not None:
+            raw = self._take_repeats(raw, again)
         told, new_best = raw, None
         if constraints is not None or self.constraints is not None:
             told, new_best = self._in_the_light_of(constraints, raw)
@@ -308,9 +324,13 @@ class Strategy(_Recorded, Hooks):
             else:
                 self._update_with_integers(self.integers, order, ranked)
             self.spread = self._measure_spread()
+            if self.noise.treatment is not None:
+                self._treat_noise(raw)
             self.sigma = min(self.sigma, self.max_sigma)
         self.generation = generation + 1  # [A1:20]
         self._asked = None
+        if self.noise.treatment is not None and self.noise.wanted_popsize != self.popsize:
+            self._resize(self.noise.wanted_popsize)
         if self._placed:
             del self._injected[: self._placed]
             self._placed = 0
@@ -492,6 +512,8 @@ class Strategy(_Recorded, Hooks):
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of :meth:`get_state`, taken from a strategy of the same kind and size."""
+        if "noise.popsize" in state and int(state["noise.popsize"]) != self.popsize:
+            self._resize(int(state["noise.popsize"]))
         constrained = [np.shape(state[name]) for name in state if name == "constraints.at_best"]
         self.constraints = self._new_constraints(int(constrained[0][0])) if constrained else None
         parts = self._all_parts()
@@ -527,11 +549,27 @@ class Strategy(_Recorded, Hooks):
 
     # Helpers
 
+    def _fresh_record(self) -> deque[float]:
+        """Return an empty record of the best values of recent generations, for ``tolfun``."""
+        return deque(maxlen=10 + math.ceil(30 * self.n / self.popsize))
+
+    def _resize(self, popsize: int) -> None:
+        """Go on with another number of candidates per generation, and with all that was learned."""
+        state = self.get_state()
+        self.popsize = self.noise.popsize = popsize
+        self._recent = self._fresh_record()
+        self._initialise()
+        fresh = self.get_state()  # what has a place for each candidate starts anew
+        kept = {name: old for name, old in state.items() if np.shape(old) == np.shape(fresh.get(name, old))}
+        kept["noise.popsize"] = popsize
+        self.set_state(fresh | kept)
+
     def _all_parts(self) -> dict[str, object]:
         discrete = {"integers": self.integers, "settling": self.settling}
         used = {name: part for name, part in discrete.items() if part is not None}
         constrained = {} if self.constraints is None else self.constraints.parts()
-        return {"": self, "ties": self.ties, **used, **constrained, **self._parts()}
+        watched = {} if self.noise.treatment is None else {"noise": self.noise}
+        return {"": self, "ties": self.ties, **used, **constrained, **watched, **self._parts()}
 
     @property
     def _is_feasible(self) -> bool:

@@ -166,6 +166,7 @@ class ES(Strategy):
 
     can_inject = True
     can_resample = True
+    can_damp = True
     define: ClassVar[type[Parameters]] = Parameters
     learns: ClassVar[type[Transform]]
     parameters: Parameters
@@ -231,7 +232,8 @@ class ES(Strategy):
             self._take(factor)
         best = self._select(order, values)
         self._note_spread(best)
-        self.mean += self.steps * best.d_mean  # [A1:12]
+        move = self.steps * best.d_mean
+        self.mean += move if self.noise.rate == 1.0 else self.noise.rate * move  # [A1:12]
         self.step.follow(best)  # [A1:13]
         self.transform.update(best, self.step.path)
         self.sigma *= self.step.factor()  # [A1:19]

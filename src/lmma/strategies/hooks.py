@@ -26,6 +26,7 @@ class Hooks(ABC):
     can_inject: ClassVar[bool] = False
     can_resample: ClassVar[bool] = False
     can_stream: ClassVar[bool] = False
+    can_damp: ClassVar[bool] = False  # whether ``noise.rate`` damps the steps of its mean
     STATE: ClassVar[tuple[str, ...]] = ()
     key: Key
     generation: int
@@ -108,6 +109,10 @@ class Hooks(ABC):
     def _hess_inv(self) -> LinearOperator | None:
         """Return the learned metric, if there is one."""
         return None
+
+    @abstractmethod
+    def _inside(self, x: Array) -> Array:
+        """Return a copy of ``x``, moved into the box."""
 
     # What it may use
 

@@ -19,6 +19,7 @@ from lmma.strategies.parts.bounds import read_bounds
 from lmma.strategies.parts.checks import checked_x0
 from lmma.strategies.parts.choices import Choices
 from lmma.strategies.parts.integers import checked_integrality
+from lmma.strategies.parts.noise import Treatment
 from lmma.strategies.parts.recombination import Array, Indices, default_popsize
 from lmma.strategies.parts.settling import Settling
 from lmma.strategies.parts.state import State, labels
@@ -149,11 +150,29 @@ class Mixed(Strategy):
 
     # Learning
 
-    def tell(self, values: npt.ArrayLike, *, constraints: npt.ArrayLike | None = None) -> None:
+    def tell(
+        self,
+        values: npt.ArrayLike,
+        *,
+        constraints: npt.ArrayLike | None = None,
+        again: npt.ArrayLike | None = None,
+    ) -> None:
         """Learn from the values of the last candidates, in the order of :meth:`ask`."""
-        super().tell(values, constraints=constraints)
+        super().tell(values, constraints=constraints, again=again)
         if self.inner is not None and self.inner.candidates is not None:  # nothing had a value
             self.inner.tell(np.full(self.popsize, np.nan))
+
+    def handle_noise(self, noise: Treatment | None) -> None:
+        """Begin to watch for noise, and to evaluate candidates more often where it hides the ranks."""
+        if noise == "population":
+            raise ValueError("noise='population' cannot be had with choices: use noise='average'")
+        super().handle_noise(noise)
+
+    def averaged_mean(self) -> Array:
+        """Return the mean of the numbers, averaged over the last generations, and the present choices."""
+        averaged = super().averaged_mean()
+        averaged[self.columns] = self.mean[self.columns]
+        return averaged
 
     def _update(self, order: Indices, values: Array) -> None:
         if self.inner is not None:

@@ -1,4 +1,4 @@
-"""A run in four panels: value, step size, step lengths, speed."""
+"""A run in four panels: value, step size, step lengths, speed; under noise also quality and treatment."""
 
 from __future__ import annotations
 
@@ -23,29 +23,36 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
     ----------
     columns : mapping
         ``evaluations, best_fun, sigma, step, seconds, restarts``, one list each, None where a number is
-        not finite. If there are ``positions``, dicts of name: position between limits, a panel below shows
-        those that moved most.
+        not finite; ``quality, rate, repeats`` where noise was looked for. If there are ``positions``,
+        dicts of name: position between limits, a panel below shows those that moved most.
     title : str
         What stands above the figure.
     """
     from matplotlib.figure import Figure  # and not pyplot, which keeps global state
 
     named = [positions or {} for positions in columns.get("positions", ())]
-    figure = Figure(figsize=(9.0, 9.0 if any(named) else 6.0), layout="constrained")
+    noisy = any(value is not None and value < 1 for value in columns.get("quality", ()))
+    rows = 3 if noisy else 2
+    figure = Figure(figsize=(9.0, 3.0 * (rows + any(named))), layout="constrained")
     above: Any = figure
     if any(named):
-        above, below = cast(Any, figure.subfigures(2, 1, height_ratios=(2, 1)))
+        above, below = cast(Any, figure.subfigures(2, 1, height_ratios=(rows, 1)))
         _draw_variables(below.subplots(), [float(value or 0) for value in columns["evaluations"]], named)
-    axes = above.subplots(2, 2, sharex=True)
+    axes = above.subplots(rows, 2, sharex=True)
     rates = _rates(columns)
     evaluations = [float(value or 0) for value in columns["evaluations"]]
-    for place, label, values, colour in (
+    shown = [
         (axes[0, 0], "best value", columns["best_fun"], COLOURS[0]),
         (axes[0, 1], r"step size $\sigma$", columns["sigma"], COLOURS[1]),
         (axes[1, 0], "step length a coordinate", columns["step"], COLOURS[2]),
         (axes[1, 1], "evaluations a second", rates, COLOURS[3]),
-    ):
-        _draw(place, evaluations, values, colour, linear=values is rates)
+    ]
+    if noisy:
+        shown.append((axes[2, 0], "agreement of repeated ranks", columns["quality"], COLOURS[0]))
+        shown.append((axes[2, 1], "learning rate of the mean", columns["rate"], COLOURS[1]))
+    for place, label, values, colour in shown:
+        linear = values is rates or (noisy and values is columns["quality"])
+        _draw(place, evaluations, values, colour, linear=linear)
         place.set_ylabel(label)
         if values is columns["sigma"]:
             _draw_violation(place, evaluations, columns.get("violation", ()))
@@ -53,7 +60,10 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
             place.axvline(at, color="0.7", linewidth=0.8, zorder=0)
         quieten(place)
     axes[1, 1].set_ylim(bottom=0)
-    for place in axes[1]:
+    if noisy and max(float(value or 1) for value in columns["repeats"]) > 1:
+        _draw(axes[2, 1], evaluations, columns["repeats"], COLOURS[2], linear=False)
+        axes[2, 1].set_ylabel("learning rate of the mean; repeats")
+    for place in axes[-1]:
         place.set_xlabel("evaluations")
         place.xaxis.set_major_formatter(thousands)
     if title:

@@ -20,6 +20,7 @@ from lmma.evaluation import pickling
 from lmma.evaluation.base import Array, Values
 from lmma.evaluation.cluster.messages import Reply, Status
 from lmma.evaluation.cluster.worker_host import HostSetup, WorkerHost
+from lmma.evaluation.seeded import with_seed
 from lmma.kernels.blas import using_blas_threads
 from lmma.run.checkpoint_file import pack, unpack
 from lmma.strategies import Strategy
@@ -36,7 +37,7 @@ class Told:
 
     values: Values
     check: bool = False  # whether to compute a checksum of the state after it
-    constraints: Values | None = None
+    more: dict[str, Values] = field(default_factory=dict)  # constraints, and values of repeated candidates
     options: ConstraintOptions | None = None  # of the constraints, with the first of them
 
 
@@ -77,6 +78,7 @@ class ReplicaTask:
     base: int
     events: tuple[Event, ...]
     rows: npt.NDArray[np.intp] | None  # None: only catch up
+    seed: tuple[int, int] | None = None  # and number of a generation, where fun takes them
 
     @property
     def position(self) -> Position:
@@ -114,13 +116,14 @@ def take_state(strategy: Strategy, position: Position) -> ReplicaState:
     zeros = {name: array for name, array in arrays.items() if array.size > BLOCK and not array.any()}
     header = {"zeros": {name: [array.dtype.str, list(array.shape)] for name, array in zeros.items()}}
     kept = {name: array for name, array in arrays.items() if name not in zeros}
-    recipe = pickling.dumps((strategy.n, *strategy.recipe(), strategy.constraint_options))
+    told = strategy.constraint_options, strategy.noise.treatment
+    recipe = pickling.dumps((strategy.n, *strategy.recipe(), *told))
     return ReplicaState(position, recipe, pack(header, kept))
 
 
 def from_state(state: ReplicaState) -> Strategy:
     """Return the strategy that ``state`` was taken of."""
-    n, cls, options, constraint_options = pickle.loads(state.recipe)
+    n, cls, options, constraint_options, noise = pickle.loads(state.recipe)
     header, arrays = unpack(state.saved)
     for name, (dtype, shape) in header["zeros"].items():
         arrays[name] = np.zeros(shape, dtype=dtype)
@@ -129,6 +132,7 @@ def from_state(state: ReplicaState) -> Strategy:
         x0 = np.clip(x0, *read_bounds(options["bounds"], n))
     strategy: Strategy = cls(x0, 1.0, rng=0, **options)
     strategy.constraint_options = constraint_options
+    strategy.handle_noise(noise)
     strategy.set_state(arrays)
     return strategy
 
@@ -175,6 +179,8 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
                 return reply
             assert self._candidates is not None
             x = self._candidates[payload.rows]
+            if payload.seed is not None:
+                x = with_seed(x, *payload.seed)
         return ReplicaReply(**(vars(reply) | vars(self.evaluate(x))))
 
     def _reply(self, status: Status) -> ReplicaReply:
@@ -212,10 +218,8 @@ class Replica(WorkerHost[ReplicaState | ReplicaTask]):
             return
         if event.options is not None:
             strategy.constraint_options = event.options
-        if event.constraints is None:
-            strategy.tell(event.values)
-        else:
-            strategy.tell(event.values, constraints=event.constraints)
+        strategy.tell(event.values, **event.more)
         if event.check:
             self._checksum = (self._position, checksum(strategy))
-        self._candidates = strategy.ask(self._candidates)
+        same_size = self._candidates is not None and len(self._candidates) == strategy.popsize
+        self._candidates = strategy.ask(self._candidates if same_size else None)

@@ -44,6 +44,8 @@ class ReplicatedDriver(ClusterDriver):
         Generations between two comparisons of checksums.
     """
 
+    makes_candidates = True
+
     def __init__(
         self, objective: bytes, options: EvaluationOptions, transport: Transport, *, check: int = 50
     ) -> None:
@@ -59,6 +61,7 @@ class ReplicatedDriver(ClusterDriver):
         self._checksum: tuple[Position, str] | None = None
         self._state: ReplicaState | None = None  # of this generation, if a worker needed it
         self._rows: npt.NDArray[np.intp] = np.arange(0)  # what is evaluated next, as rows of the population
+        self._seed: tuple[int, int] | None = None  # of common random numbers, where fun takes them
         self._known: dict[str, int] = {}  # token -> events of this restart that its replica has gone through
         self._states_sent = 0
         self._last_state: dict[str, int] = {}  # token -> number of the state last sent to it
@@ -90,19 +93,23 @@ class ReplicatedDriver(ClusterDriver):
         self._rows = rows
         self._events.append(Redrawn(rows, attempt))
 
-    def told(self, values: Values, constraints: Values | None = None) -> None:
+    def repeated(self, rows: npt.NDArray[np.intp]) -> None:
+        """Take note of candidates that are evaluated once more."""
+        self._rows = rows
+
+    def with_seed(self, candidates: Array, seed: int, generation: int) -> Array:
+        """Take note of what workers put behind the candidates they make."""
+        self._seed = (seed, generation)
+        return candidates
+
+    def told(self, values: Values, *, constraints: Values | None = None, again: Values | None = None) -> None:
         """Pass the values on at once, so that replicas learn while the run does."""
         self._generations += 1
-        strategy = self._strategy
+        strategy, given = self._strategy, {"constraints": constraints, "again": again}
+        more = {name: numbers for name, numbers in given.items() if numbers is not None}
         first = constraints is not None and strategy is not None and strategy.constraints is None
-        self._events.append(
-            Told(
-                values.copy(),
-                self._generations % self.check == 0,
-                constraints,
-                strategy.constraint_options if first and strategy is not None else None,
-            )
-        )
+        options = strategy.constraint_options if first and strategy is not None else None
+        self._events.append(Told(values.copy(), self._generations % self.check == 0, more, options))
         self._settled = self._base + len(self._events)
         excess = max(0, len(self._events) - KEPT)
         del self._events[:excess]
@@ -121,7 +128,8 @@ class ReplicatedDriver(ClusterDriver):
 
     def _task(self, worker: ClusterWorker, rows: npt.NDArray[np.intp] | None) -> ReplicaTask:
         since = self._known[worker.token]
-        return ReplicaTask(self._restart, since, tuple(self._events[since - self._base :]), rows)
+        events = tuple(self._events[since - self._base :])
+        return ReplicaTask(self._restart, since, events, rows, self._seed)
 
     def _payload(self, worker: ClusterWorker, candidates: Array, rows: slice) -> ReplicaTask:
         return self._task(worker, self._rows[rows])

@@ -130,17 +130,19 @@ def checked_dtype(dtype: Precision) -> np.dtype[Any]:
     return found
 
 
-def checked_values(values: npt.ArrayLike, popsize: int) -> npt.NDArray[np.float64]:
+def checked_values(
+    values: npt.ArrayLike, count: int, name: str = "values", whose: str = "candidate of ask()"
+) -> npt.NDArray[np.float64]:
     """Return objective values as float64, or say what is wrong with them."""
     raw = np.asarray(values)
     if raw.dtype.kind not in "fiub":
         raise TypeError(
-            f"values must be {popsize} real numbers, got dtype {raw.dtype}"
+            f"{name} must be {count} real numbers, got dtype {raw.dtype}"
             f"{_first_odd(raw)}: return a float for each candidate, NaN where it failed"
         )
-    if raw.shape != (popsize,):
+    if raw.shape != (count,):
         raise ValueError(
-            f"values must have shape ({popsize},), one for each candidate of ask() in the same order; "
+            f"{name} must have shape ({count},), one for each {whose} in the same order; "
             f"got shape {raw.shape}"
         )
     return raw.astype(np.float64, copy=False)

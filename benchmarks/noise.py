@@ -1,0 +1,215 @@
+"""Noisy functions: ours with and without noise handling, pycma with its handler, cmaes with adapted rates.
+
+    pip install 'lmma[bench]' cma cmaes scikit-learn
+    python benchmarks/noise.py --out noise.json                       # sphere and ellipsoids, a few minutes
+    python benchmarks/noise.py --out noise.json --dimensions 20 100 --seeds 3 --budget 10000
+    python benchmarks/noise.py --out noise.json --digits              # a network trained with mini-batches
+
+What counts is the function without its noise at the point each package returns, after the same number of
+evaluations: `result.x` of ours; pycma's `xfavorite`, the mean it recommends under noise; the mean of cmaes.
+Results that the file holds already are not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import lmma
+from lmma.output.tables import markdown_table
+
+Array = npt.NDArray[np.float64]
+
+FUNCTIONS = {"sphere": 1.0, "ellipsoid 1e2": 1e2, "ellipsoid 1e4": 1e4}  # their conditions
+NOISES = {"+ N(0, 1)": (1.0, 0.0), "+ N(0, 100)": (100.0, 0.0), "(1 + 0.3 N)": (0.0, 0.3)}
+SIGMA0 = 3.0
+
+
+class Noisy:
+    """An ellipsoid whose values are disturbed: additively, in proportion, or both."""
+
+    def __init__(self, n: int, condition: float, add: float, times: float, seed: int) -> None:
+        self.axes = np.logspace(0, math.log10(condition), n) if condition > 1 else np.ones(n)
+        self.add, self.times = add, times
+        self.rng = np.random.default_rng(seed)
+        self.offset = 0.0  # pycma's noisysphere adds so much, uniformly
+
+    def true(self, x: Array) -> float:
+        """Return the value without noise."""
+        return float(np.square(x) @ self.axes)
+
+    def __call__(self, x: Array) -> float:
+        """Return the value with noise."""
+        noise = self.rng.standard_normal(2)
+        value = self.true(np.asarray(x)) * (1 + self.times * noise[0]) + self.add * noise[1]
+        return float(value + (self.offset * self.rng.random() if self.offset else 0.0))
+
+
+def ours(method: str, noise: str | None) -> Callable[..., Array]:
+    """Return a solver: ``minimize`` as a user calls it."""
+
+    def solve(fun: Noisy, x0: Array, budget: int, seed: int) -> Array:
+        found = lmma.minimize(fun, x0, SIGMA0, method=method, noise=noise, maxfevals=budget, rng=seed)
+        return np.asarray(found.x)
+
+    return solve
+
+
+def pycma(fun: Noisy, x0: Array, budget: int, seed: int) -> Array:
+    """Solve by fmin2 with pycma's noise handler."""
+    import cma
+
+    options = {"maxfevals": budget, "seed": seed + 1, "verbose": -9}
+    handler = cma.NoiseHandler(len(x0), maxevals=[1, 1, 30])
+    return np.asarray(cma.fmin2(fun, x0, SIGMA0, options, noise_handler=handler)[1].result.xfavorite)
+
+
+def cmaes_lra(fun: Noisy, x0: Array, budget: int, seed: int) -> Array:
+    """Solve by cmaes with adapted learning rates."""
+    from cmaes import CMA
+
+    es = CMA(mean=x0.copy(), sigma=SIGMA0, seed=seed, lr_adapt=True)
+    for _ in range(budget // es.population_size):
+        points = [es.ask() for _ in range(es.population_size)]
+        es.tell([(x, fun(x)) for x in points])
+    return np.asarray(es.mean)
+
+
+SOLVERS: dict[str, Callable[..., Array]] = {
+    "lm-ma-es, auto": ours("lm-ma-es", "auto"),
+    "lm-ma-es, None": ours("lm-ma-es", None),
+    "dd-ma-es, auto": ours("dd-ma-es", "auto"),
+    "dd-ma-es, None": ours("dd-ma-es", None),
+    "pycma, handler": pycma,
+    "cmaes, lr_adapt": cmaes_lra,
+}
+
+
+def cells(dimensions: list[int]) -> dict[str, tuple[int, float, float, float, float]]:
+    """Return what is solved: n, condition, additive and proportional noise, uniform offset."""
+    found = {
+        f"{name} {noise}, n = {n}": (n, condition, add, times, 0.0)
+        for n in dimensions
+        for name, condition in FUNCTIONS.items()
+        for noise, (add, times) in NOISES.items()
+    }
+    # pycma's own: noisysphere is elli(x, cond) (1 + noise N/n) + 0.1 U
+    found["pycma's noisysphere, cond 1e4, noise 1, n = 33"] = (33, 1e4, 0.0, 1 / 33, 0.1)
+    found["pycma's noisysphere, noise 8.1, n = 14"] = (14, 1.0, 0.0, 8.1 / 14, 0.1)
+    return found
+
+
+def measure(args: argparse.Namespace, kept: dict[str, Any]) -> None:
+    """Fill in what is missing, and write after each run."""
+    for cell, (n, condition, add, times, offset) in cells(args.dimensions).items():
+        for name in args.only:
+            for seed in range(1, args.seeds + 1):
+                key = f"{cell} | {name} | {args.budget} | {seed}"
+                if key in kept:
+                    continue
+                fun = Noisy(n, condition, add, times, seed)
+                fun.offset = offset
+                x0 = np.random.default_rng(1000 + seed).uniform(-5, 5, n)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    kept[key] = fun.true(SOLVERS[name](fun, x0, args.budget * n, seed))
+                args.out.write_text(json.dumps(kept, indent=1))
+
+
+def table(kept: dict[str, Any], budget: int) -> str:
+    """Return medians over seeds as Markdown."""
+    rows: dict[str, dict[str, list[float]]] = {}
+    for key, value in kept.items():
+        cell, _, rest = key.partition(" | ")
+        if not rest or f" | {budget} | " not in key:
+            continue
+        rows.setdefault(cell, {}).setdefault(rest.split(" | ")[0], []).append(value)
+    body = [
+        [cell, *(f"{np.median(found[name]):.2g}" if name in found else "" for name in SOLVERS)]
+        for cell, found in rows.items()
+    ]
+    return markdown_table([["function and noise", *SOLVERS], *body])
+
+
+# A network of 9,610 weights, trained on scikit-learn's digits with mini-batches
+
+HIDDEN, BATCH = 128, 128
+WEIGHTS = 64 * HIDDEN + HIDDEN + HIDDEN * 10 + 10
+
+
+def cross_entropy(w: Array, images: Array, labels: npt.NDArray[np.intp]) -> float:
+    """Return the loss of a network 64-128-10 with tanh."""
+    a, b = 64 * HIDDEN, 64 * HIDDEN + HIDDEN
+    hidden = np.tanh(images @ w[:a].reshape(64, HIDDEN) + w[a:b])
+    out = hidden @ w[b:-10].reshape(HIDDEN, 10) + w[-10:]
+    out -= out.max(axis=1, keepdims=True)
+    return float(np.mean(np.log(np.exp(out).sum(axis=1)) - out[np.arange(len(labels)), labels]))
+
+
+def digits(args: argparse.Namespace, kept: dict[str, Any]) -> None:
+    """Train with fresh batches in each call, and with one batch a generation; keep the loss on all images."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    chosen = np.random.default_rng(0).permutation(len(labels))[:1437]
+    images, labels = images[chosen] / 16.0, labels[chosen]
+
+    def batch_loss(w: Array, rng: np.random.Generator) -> float:
+        some = rng.integers(0, len(labels), BATCH)
+        return cross_entropy(w, images[some], labels[some])
+
+    for seed in range(1, args.seeds + 1):
+        rng = np.random.default_rng(100 + seed)
+        begin = np.random.default_rng(seed)
+        start = np.zeros(WEIGHTS)
+        start[: 64 * HIDDEN] = begin.standard_normal(64 * HIDDEN) / 8
+        start[65 * HIDDEN : -10] = begin.standard_normal(HIDDEN * 10) / math.sqrt(HIDDEN)
+
+        def fresh(w: Array, rng: np.random.Generator = rng) -> float:
+            return batch_loss(w, rng)
+
+        def common(w: Array, seed: int) -> float:
+            return batch_loss(w, np.random.default_rng(seed))
+
+        for label, fun, noise in (
+            ("fresh batches, None", fresh, None),
+            ("fresh batches, auto", fresh, "auto"),
+            ("common batches, auto", common, "auto"),
+        ):
+            key = f"digits | {label} | {seed}"
+            if key not in kept:
+                found = lmma.minimize(fun, start, 0.1, noise=noise, maxfevals=20_000, rng=seed)
+                points = (found.x, found.mean)
+                kept[key] = [*(cross_entropy(x, images, labels) for x in points), found.fun]
+                args.out.write_text(json.dumps(kept, indent=1))
+            print(key, "loss of x, of the mean, fun:", *(f"{value:.3f}" for value in kept[key]))
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[20])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--budget", type=int, default=1000, help="evaluations, times n")
+    parser.add_argument("--only", nargs="+", choices=list(SOLVERS), default=list(SOLVERS), metavar="SOLVER")
+    parser.add_argument("--digits", action="store_true")
+    args = parser.parse_args()
+    kept = json.loads(args.out.read_text()) if args.out.exists() else {}
+    if args.digits:
+        digits(args, kept)
+        return
+    measure(args, kept)
+    print(table(kept, args.budget))
+
+
+if __name__ == "__main__":
+    main()

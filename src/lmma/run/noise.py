@@ -1,0 +1,182 @@
+"""Noise in a run: candidates evaluated again, the same random numbers for all, and a result without luck."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lmma.evaluation import evaluator
+from lmma.evaluation.base import Array, Values
+from lmma.strategies.parts.recombination import Indices
+
+if TYPE_CHECKING:
+    from lmma.run.run import Run
+    from lmma.strategies import Strategy
+
+IN_A_HURRY = ("interrupted", "callback", "failures", "maxtime")  # then nothing more is evaluated
+
+
+def evaluated(run: Run, candidates: Array, repeat: int = 0) -> Values:
+    """Return the values of candidates of this generation, evaluated for the ``repeat``-th time again."""
+    if run.seeds:
+        strategy = run.strategy
+        candidates = run.evaluate.with_seed(
+            candidates, strategy.round_seed(repeat), strategy.round_number(repeat)
+        )
+    return run.interrupts.cut_short(run.evaluate, candidates)
+
+
+def rows_to_repeat(run: Run) -> Indices:
+    """Return which candidates of the next generation are evaluated again, as far as the budget allows."""
+    strategy, budget = run.strategy, run.options.maxfevals
+    rows = strategy.again
+    spent = run.counters.evaluations + strategy.popsize + len(rows)
+    return rows if budget is None or spent <= budget else rows[:0]
+
+
+def evaluated_again(run: Run, candidates: Array, rows: Indices) -> Values:
+    """Return the values of ``rows``, evaluated once more, a generation at a time."""
+    values, size = np.empty(len(rows)), run.strategy.popsize
+    for first in range(0, len(rows), size):
+        some = rows[first : first + size]
+        run.evaluate.repeated(some)
+        x = candidates if len(some) == size else candidates[some]
+        fresh = evaluated(run, x, 1 + first // size)
+        run.counters.count(fresh, run.evaluate.late)
+        values[first : first + size] = fresh
+    return values
+
+
+def reserve(strategy: Strategy) -> int:
+    """Return how many evaluations are kept for the end, when the result is evaluated afresh."""
+    return 3 * strategy.popsize if strategy.noise.found and strategy.constraints is None else 0
+
+
+class Centre:
+    """The average of the mean over the last generations, the best one over all restarts."""
+
+    def __init__(self, n: int) -> None:
+        self.level = math.inf
+        self.x: Array = np.zeros(n)
+
+    def take(self, strategy: Strategy) -> None:
+        """Keep the averaged mean of a strategy that has ended, if its values were lower than others'."""
+        noise = strategy.noise
+        if noise.found and noise.level < self.level:
+            self.level, self.x = noise.level, strategy.averaged_mean()
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what is kept, as named arrays and numbers."""
+        return {"level": self.level, "x": self.x.copy()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`get_state`."""
+        self.level, self.x = float(state["level"]), np.array(state["x"])
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Where a noisy run ends: a point, a fresh average of its value, and the standard error of that."""
+
+    x: Array
+    fun: float
+    error: float
+    count: int  # evaluations that were averaged
+
+
+def settle(run: Run, reason: str) -> Verdict | None:
+    """Return the result of a run with noise, after evaluating it afresh; None where there is no noise.
+
+    The mean and its averages are compared by fresh values; the chosen one is then evaluated again, so that
+    not even that choice is luck. With constraints there is none either: means need not be feasible.
+    """
+    noise = run.strategy.noise
+    if not noise.found and run.centre.level == math.inf:
+        return None
+    if run.strategy.constraints is not None:
+        return None
+    points = [run.strategy.result.mean]
+    if run.centre.level < noise.level:  # of an earlier restart
+        points.append(run.centre.x.astype(run.strategy.dtype))
+    elif noise.found:
+        points.append(run.strategy.averaged_mean())
+    count = run.strategy.popsize
+    budget = run.options.maxfevals
+    left = math.inf if budget is None else budget - run.counters.evaluations
+    if reason in IN_A_HURRY or left < (len(points) + 1) * count:
+        return Verdict(points[-1], min(noise.level, run.centre.level), math.nan, 0)
+    evaluate = _evaluator(run)
+    try:
+        averages = [_average(run, evaluate, x, number * count) for number, x in enumerate(points)]
+        best = int(np.argmin([average if average == average else np.inf for average, _ in averages]))
+        fun, error = _average(run, evaluate, points[best], len(points) * count)
+    finally:
+        if evaluate is not run.evaluate:
+            evaluate.close()
+    return Verdict(points[best], fun, error, count)
+
+
+def _evaluator(run: Run) -> Any:
+    """Return what evaluates points that are no candidates: replicas only know candidates."""
+    if not run.evaluate.makes_candidates:
+        return run.evaluate
+    options = run.options
+    return evaluator(run.objective, options.args, options.on_error, vectorized=options.vectorized)
+
+
+def _average(run: Run, evaluate: Any, x: Array, first: int) -> tuple[float, float]:
+    """Return mean and standard error of as many values of ``x`` as there are candidates."""
+    count, strategy = run.strategy.popsize, run.strategy
+    rows: Array = np.tile(x, (count, 1)).astype(strategy.dtype)
+    if run.seeds:  # each with random numbers of its own, hence one at a time
+        rounds = [first + number for number in range(count)]
+        values = np.concatenate([
+            run.interrupts.cut_short(evaluate, _seeded(run, row[np.newaxis], number))
+            for row, number in zip(rows, rounds, strict=True)
+        ])  # fmt: skip
+    else:
+        values = run.interrupts.cut_short(evaluate, rows)
+    run.counters.count(values, None)
+    there = values[np.isfinite(values)]
+    if len(there) == 0:
+        return math.nan, math.nan
+    error = float(there.std(ddof=1)) / math.sqrt(len(there)) if len(there) > 1 else math.nan
+    return float(there.mean()), error
+
+
+def _seeded(run: Run, row: Array, number: int) -> Array:
+    from lmma.evaluation.seeded import with_seed
+
+    strategy = run.strategy
+    return with_seed(row, strategy.round_seed(number), strategy.round_number(number))
+
+
+def words(run: Run) -> str:
+    """Return what a user should know of the noise of a run that has ended; empty where there is none."""
+    verdict, noise = run.verdict, run.strategy.noise
+    if verdict is None:
+        return ""
+    spread = f"by about {noise.spread:.3g}" if noise.spread > 0 else "as noise does"
+    text = f"Values of fun differ from call to call {spread}: x is the mean of the search, "
+    if verdict.count:
+        return (
+            text
+            + f"fun the average of {verdict.count} fresh values, {verdict.fun:.6g} +- {verdict.error:.2g}."
+        )
+    return text + "fun the average of recent candidates."
+
+
+def summary(run: Run) -> dict[str, float]:
+    """Return ``result.noise``: what was found, and what was done about it."""
+    noise = run.strategy.noise
+    return {
+        "quality": noise.quality,
+        "found": noise.found or run.verdict is not None,
+        "spread": noise.spread,
+        "repeats": noise.repeats,
+        "rate": noise.rate,
+        "probes": noise.probes,
+    }

@@ -1,0 +1,83 @@
+"""Values that differ from call to call, as a user of ask and tell meets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.strategies.hooks import Hooks
+from lmma.strategies.parts.checks import checked_values
+from lmma.strategies.parts.noise import Noise, Values, checked_treatment
+from lmma.strategies.parts.recombination import Array, Indices
+
+if TYPE_CHECKING:
+    from lmma.strategies.parts.noise import Treatment
+
+REACH = 1e3  # times the initial step: so far noise may lengthen steps
+
+
+class NoisyHooks(Hooks):
+    """The part of :class:`lmma.Strategy` that deals with noise."""
+
+    n: int
+    popsize: int
+    mean: Array
+    sigma0: float
+    noise: Noise
+    _noise_factor: float = 1.0  # what the treatment makes of sigma after this generation
+
+    def handle_noise(self, noise: Treatment | None) -> None:
+        """Begin to watch for noise and to treat it as ``noise`` says; None ends that."""
+        treatment = checked_treatment(noise)
+        self.noise = Noise(treatment, self.n, self.popsize, damps=self.can_damp)
+
+    @property
+    def again(self) -> Indices:
+        """Which rows of the candidates are to be evaluated once more, for ``tell(values, again=...)``.
+
+        Now and then two of them or all; under noise all, several times over where averages are needed; none
+        with ``noise=None``. It may be left out: then nothing is learned about noise.
+        """
+        return self.noise.rows(self.generation)
+
+    @property
+    def generation_seed(self) -> int:
+        """A seed for the random numbers of an objective, the same for all candidates of a generation."""
+        return self.round_seed()
+
+    @property
+    def again_seeds(self) -> npt.NDArray[np.int64]:
+        """Seeds for the rows in :attr:`again`: another one each time that a candidate is evaluated."""
+        repeats = 1 + np.arange(len(self.again)) // self.popsize
+        seeds = {int(repeat): self.round_seed(int(repeat)) for repeat in np.unique(repeats)}
+        return np.array([seeds[int(repeat)] for repeat in repeats], dtype=np.int64)
+
+    def round_number(self, repeat: int = 0) -> int:
+        """Return the number of the present generation, repeats of earlier ones counted as generations."""
+        return (self.generation if self.noise.treatment is None else self.noise.rounds) + repeat
+
+    def round_seed(self, repeat: int = 0) -> int:
+        """Return the seed of the present generation, or that of its repeats."""
+        words = np.random.SeedSequence((*self.key, self.round_number(repeat))).generate_state(1)
+        return int(words[0])
+
+    def averaged_mean(self) -> Array:
+        """Return the mean, averaged over the last generations since noise was found; inside the bounds."""
+        return self._inside(self.noise.centre.astype(self.dtype))
+
+    def _take_repeats(self, raw: Values, again: npt.ArrayLike | None) -> Values:
+        """Return the values to rank: means, where candidates were evaluated again."""
+        repeats = (
+            None if again is None else checked_values(again, len(self.again), "again", "row in es.again")
+        )
+        values, self._noise_factor = self.noise.take(raw, repeats, self.generation)
+        return values
+
+    def _treat_noise(self, values: Array) -> None:
+        """Keep sigma times the learning rate of the mean, and follow the mean while there is noise."""
+        there = values[np.isfinite(values)]
+        average = float(there.mean()) if len(there) else self.noise.level
+        longer = self.sigma * self._noise_factor * self.noise.follow(self.mean, average)
+        self.sigma = min(longer, max(self.sigma, REACH * self.sigma0))

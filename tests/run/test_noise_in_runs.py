@@ -1,0 +1,223 @@
+"""Runs of noisy functions: what they return, what they cost, and that they are the same everywhere."""
+
+import json
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma import problems
+from lmma.cli.options import in_shell
+from lmma.evaluation.cluster.driver import VectorDriver
+from lmma.evaluation.seeded import wanted_seeds
+from lmma.run.replicas.replica_driver import ReplicatedDriver
+from lmma.run.stopping import Stop, in_python
+from local_transport import LocalTransport, OnTransport
+
+
+def sphere(x):
+    return float(np.sum(np.square(x)))
+
+
+def disturbed(x, seed):
+    """A sphere with noise that a seed and the candidate determine, in whatever process."""
+    own = np.frombuffer(np.ascontiguousarray(x[:2], dtype=np.float64).tobytes(), dtype=np.uint32)
+    return sphere(x) + float(np.random.default_rng([seed, *own.tolist()]).standard_normal())
+
+
+def noisy(seed=1, scale=1.0):
+    rng = np.random.default_rng(seed)
+    return lambda x: sphere(x) + scale * rng.standard_normal()
+
+
+def run(fun=disturbed, **options):
+    settings = {"method": "lm-ma-es", "rng": 1, "maxfevals": 2500, "noise": "auto", **options}
+    return lmma.minimize(fun, np.full(6, 3.0), 1.0, **settings)
+
+
+def same(one, other):
+    assert np.array_equal(one.x, other.x)
+    assert np.array_equal(one.mean, other.mean)
+    assert (one.fun, one.sigma, one.nfev, one.noise) == (other.fun, other.sigma, other.nfev, other.noise)
+
+
+@pytest.mark.parametrize("name", problems.names())
+def test_without_noise_looking_costs_little_and_finds_nothing(name):
+    problem = problems.get(name)
+
+    def solved(noise):
+        return lmma.minimize(
+            problem, np.full(16, 3.0), 1.0, rng=1, maxiter=300, noise=noise, method="lm-ma-es"
+        )
+
+    plain, looked = solved(None), solved("auto")
+    assert looked.nfev <= 1.06 * plain.nfev
+    assert not looked.noise["found"]
+    assert np.array_equal(plain.x, looked.x)
+    assert (plain.fun, plain.nit, plain.reason) == (looked.fun, looked.nit, looked.reason)
+    assert "noise" not in plain
+
+
+def test_x_is_the_mean_and_fun_an_average_with_its_error():
+    found = run(noisy())
+    assert found.noise["found"]
+    assert found.noise["spread"] == pytest.approx(1.0, rel=0.6)  # |N - N'| has the median 0.95
+    assert abs(found.fun - sphere(found.x)) < 5 * found.fun_error
+    assert found.fun_seen < found.fun - 1  # the luckiest of thousands
+    assert sphere(found.x) < sphere(found.x_seen)
+    assert "Values of fun differ from call to call by about" in found.message
+    assert found.nfev <= 2500
+
+
+def test_without_handling_the_result_is_as_it_was():
+    found = run(noisy(), noise=None)
+    assert {"noise", "x_seen", "fun_error"}.isdisjoint(found)
+
+
+def test_one_lucky_value_does_not_reach_a_target():
+    found = run(noisy(), ftarget=-1.0)
+    assert found.fun_seen < -1.0
+    assert found.reason == "maxfevals"
+    assert run(noisy(), ftarget=3.0).reason == "ftarget"
+
+
+def test_pure_noise_ends_honestly():
+    rng = np.random.default_rng(1)
+    found = run(lambda x: rng.standard_normal(), maxfevals=200_000)
+    assert found.reason == "noise"
+    assert not found.success
+    assert "Stagnated in noise" in found.message
+
+
+def test_a_pool_gives_what_one_process_gives():
+    same(run(maxfevals=900), run(maxfevals=900, workers=2))
+
+
+@pytest.mark.parametrize("noise", ["auto", "average", "population"])
+def test_replicas_give_what_one_process_gives(noise):
+    workers = OnTransport(LocalTransport("a", "b"), ReplicatedDriver, check=1)
+    same(run(noise=noise), run(noise=noise, workers=workers))
+    assert workers.evaluate.resent == 0
+
+
+def test_a_cluster_gives_what_one_process_gives():
+    same(run(maxfevals=900), run(maxfevals=900, workers=OnTransport(LocalTransport("a", "b"), VectorDriver)))
+
+
+def test_a_quorum_that_drops_repeats_leaves_enough_to_judge():
+    found = run(maxfevals=1200, workers=2, quorum=0.8)
+    assert found.late > 0
+    assert found.noise["found"]
+    assert np.isfinite(found.fun)
+
+
+@pytest.mark.parametrize("noise", ["auto", "average", "population"])
+def test_an_interrupted_run_resumes_to_the_same_end(noise, tmp_path):
+    saved = tmp_path / "run.npz"
+    run(noise=noise, maxfevals=1400, checkpoint=saved)
+    same(run(noise=noise), run(noise=noise, checkpoint=saved))
+
+
+def test_restarts_under_noise_keep_the_best_mean(tmp_path):
+    options = {"restarts": 2, "maxfevals": 6000, "maxiter": None, "tolfun": 0.0}
+    saved = tmp_path / "run.npz"
+    run(**{**options, "maxfevals": 3000}, checkpoint=saved)
+    same(run(**options), run(**options, checkpoint=saved))
+
+
+def test_a_checkpoint_with_other_noise_handling_is_refused(tmp_path):
+    run(maxfevals=300, checkpoint=tmp_path / "run.npz")
+    with pytest.raises(lmma.run.checkpoint.CheckpointError, match="noise is 'auto' there and 'average' here"):
+        run(maxfevals=300, noise="average", checkpoint=tmp_path / "run.npz")
+
+
+def test_nan_and_exceptions_in_repeats_are_failures_like_others():
+    rng = np.random.default_rng(1)
+
+    def fails(x):
+        if rng.random() < 0.1:
+            raise ArithmeticError("now and then")
+        return sphere(x) + rng.standard_normal()
+
+    found = run(fails)
+    assert found.noise["found"]
+    assert found.failures == found.failed["ArithmeticError"] > 100
+    assert np.isfinite(found.fun)
+
+
+def test_a_tiny_budget_is_not_exceeded_by_repeats():
+    for budget in (9, 20, 200, 333):
+        assert run(noisy(), maxfevals=budget).nfev <= budget
+
+
+# Common random numbers
+
+
+def test_all_candidates_of_a_generation_have_one_seed():
+    seen = []
+
+    def fun(x, seed, generation):
+        seen.append((generation, seed))
+        return sphere(x)
+
+    found = run(fun, maxfevals=600)
+    assert len({generation for generation, _ in seen}) == len(set(seen)) == 1 + max(g for g, _ in seen)
+    assert len(seen) == found.nfev
+
+
+def test_rows_share_a_seed_and_have_the_shape_they_had():
+    shapes = set()
+
+    def fun(X, seed):
+        shapes.add(X.shape[1])
+        assert not X.flags.writeable
+        return np.sum(np.square(X), axis=1) + np.random.default_rng(seed).standard_normal()
+
+    assert run(fun, vectorized=True).nfev <= 2500
+    assert shapes == {6}
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "wished", "names"),
+    [
+        (lambda x, seed: 0, (), None, ("seed",)),
+        (lambda x, *, seed, generation: 0, (), None, ("seed", "generation")),
+        (lambda x, seed=0: 0, (), None, ()),  # a default says that fun does without
+        (lambda x, seed=0: 0, (), True, ("seed",)),
+        (lambda x, seed: 0, (1,), None, ()),  # args give it
+        (lambda x, seed: 0, (), False, ()),
+        (lambda x, **more: 0, (), True, ("seed", "generation")),
+        (max, (), None, ()),
+    ],
+)
+def test_seeds_are_passed_where_the_signature_demands_them(fun, args, wished, names):
+    assert wanted_seeds(fun, args, wished) == names
+
+
+def test_a_function_without_a_place_for_seeds_is_told_so():
+    with pytest.raises(ValueError, match="needs a fun that takes seed= or generation="):
+        run(sphere, common_random_numbers=True)
+    with pytest.raises(TypeError, match="common_random_numbers must be True, False or None"):
+        run(sphere, common_random_numbers="yes")
+
+
+def test_a_misspelt_treatment_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"noise must be one of 'auto', .*got 'atuo'"):
+        run(sphere, noise="atuo")
+
+
+# What is shown
+
+
+def test_log_and_history_show_quality_and_rate(tmp_path):
+    found = run(noisy(), history=True, log=tmp_path / "run.jsonl")
+    last = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])
+    assert last["quality"] == pytest.approx(found.noise["quality"])
+    assert last["rate"] == found.noise["rate"] < 1
+    assert found.history["rate"][0] == 1
+
+
+def test_a_run_that_stagnates_says_how_noise_is_dealt_with_in_both_languages():
+    stop = Stop("stagnation", "stagnation", 300)
+    assert "noise='auto' deals with noise" in stop.message(in_python)
+    assert "--noise auto deals with noise" in stop.message(in_shell)

@@ -1,0 +1,140 @@
+"""Ask and tell under noise: which rows again, with which seeds, and what stays as it is without."""
+
+import numpy as np
+import pytest
+
+import lmma
+
+
+def noisy(rng, scale=1.0):
+    return lambda X: np.sum(np.square(X), axis=1) + scale * rng.standard_normal(len(X))
+
+
+def search(es, fun, generations):
+    for _ in range(generations):
+        X = es.ask()
+        rows = es.again
+        es.tell(fun(X), again=fun(X[rows]) if len(rows) else None)
+    return es
+
+
+def same_state(one, other):
+    mine, yours = one.get_state(), other.get_state()
+    return all(np.array_equal(mine[name], yours[name]) for name in mine if name in yours)
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_without_noise_the_path_is_the_same_with_and_without_looking(method):
+    def exact(X):
+        return np.array([float(np.sum(np.square(x))) for x in X])
+
+    one, other = (lmma.strategy(method, np.ones(6), 1.0, rng=1, noise=noise) for noise in (None, "auto"))
+    search(one, exact, 60)
+    search(other, exact, 60)
+    assert same_state(one, other)
+    assert not other.noise.found
+    assert len(one.again) == 0
+
+
+@pytest.mark.parametrize("treatment", ["auto", "average", "population"])
+@pytest.mark.parametrize("method", lmma.methods())
+def test_a_noisy_search_resumes_to_the_same_end(method, treatment):
+    es = lmma.strategy(method, np.ones(6), 0.3, rng=1, noise=treatment)
+    search(es, noisy(np.random.default_rng(1), 30.0), 150)
+    assert es.noise.found
+    twin = lmma.strategy(method, np.zeros(6), 1.0, rng=2, noise=treatment)
+    twin.set_state(es.get_state())
+    assert twin.popsize == es.popsize
+    for one in (es, twin):
+        search(one, noisy(np.random.default_rng(2), 30.0), 30)
+    assert same_state(es, twin)
+
+
+def test_a_population_grows_under_noise_and_keeps_what_was_learned():
+    es = lmma.strategy("lm-ma-es", np.ones(20), 0.1, rng=1, noise="population")
+    first = es.popsize
+    search(es, noisy(np.random.default_rng(1), 30.0), 300)
+    assert es.popsize > 2 * first
+    assert es.ask().shape == (es.popsize, 20)
+    assert es.transform.age == 300
+
+
+def test_under_noise_the_mean_comes_closer_than_without_treatment():
+    # with seeds 1 to 6 the treated search ended 7 to 13 times lower; the factor asked for is 3
+    ends = {}
+    for noise in (None, "auto"):
+        es = lmma.strategy("lm-ma-es", np.full(20, 3.0), 1.0, rng=1, noise=noise)
+        search(es, noisy(np.random.default_rng(1)), 1500)
+        ends[noise] = float(np.sum(np.square(es.mean)))
+    assert ends["auto"] < ends[None] / 3
+
+
+def test_what_is_not_evaluated_again_is_asked_for_later():
+    es = lmma.strategy("ma-es", np.ones(5), 1.0, rng=1, noise="auto")
+    fun = noisy(np.random.default_rng(1))
+    for _ in range(25):
+        es.tell(fun(es.ask()))
+    assert len(es.again) == 2
+
+
+def test_seeds_differ_between_generations_and_repeats_and_are_the_same_in_both_runs():
+    def seeds():
+        es = lmma.strategy("ma-es", np.ones(5), 1.0, rng=1, noise="auto")
+        seen = []
+        for _ in range(30):
+            seen += [es.generation_seed, *sorted(set(es.again_seeds.tolist()))]
+            X, rows = es.ask(), es.again
+            es.tell(np.sum(X, axis=1), again=np.sum(X[rows], axis=1) if len(rows) else None)
+        return seen
+
+    assert len(seeds()) == 31
+    assert len(set(seeds())) == 31
+    assert seeds() == seeds()
+
+
+def test_nan_in_a_repeat_leaves_the_other_value():
+    es = lmma.strategy("ma-es", np.ones(5), 1.0, rng=1, noise="auto")
+    fun = noisy(np.random.default_rng(1))
+    for _ in range(100):
+        X, rows = es.ask(), es.again
+        again = fun(X[rows]) if len(rows) else None
+        if again is not None:
+            again[::2] = np.nan
+        es.tell(fun(X), again=again)
+    assert es.failures == 0
+    assert es.noise.differs
+
+
+@pytest.mark.parametrize(
+    ("again", "words"),
+    [([1.0], r"again must have shape \(0,\)"), (["a"], "again must be 0 real numbers")],
+)
+def test_repeats_that_nobody_asked_for_are_refused(again, words):
+    es = lmma.strategy("ma-es", np.ones(5), 1.0, rng=1)
+    es.ask()
+    with pytest.raises((ValueError, TypeError), match=words):
+        es.tell(np.ones(es.popsize), again=again)
+
+
+def test_a_misspelt_treatment_is_answered_with_the_right_one():
+    with pytest.raises(ValueError, match=r"noise must be one of .*'averge' \(did you mean 'average'\?\)"):
+        lmma.strategy("ma-es", np.ones(5), 1.0, noise="averge")
+
+
+def test_a_strategy_that_cannot_damp_its_mean_averages():
+    class Jumps(lmma.Strategy):
+        def _sample(self, out):
+            out[...] = self.mean + self.sigma * self.generator().standard_normal(out.shape)
+
+        def _update(self, order, values):
+            self.mean[...] = self.candidates[order[0]]
+
+        @classmethod
+        def memory(cls, n, popsize, itemsize=8):
+            return 0
+
+    es = Jumps(np.ones(4), 0.1, popsize=12, rng=1, noise="auto")
+    search(es, noisy(np.random.default_rng(1), 10.0), 300)
+    assert es.noise.found
+    assert es.noise.rate == 1.0
+    assert es.noise.repeats > 1.5
