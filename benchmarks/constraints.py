@@ -4,14 +4,15 @@
     python benchmarks/constraints.py --seeds 9 --problems hs100 hs113
 
 An evaluation is one call of a simulation that gives the value and all constraints. A problem is solved by the
-first point that violates no constraint by more than 1e-8 and whose value is within 1e-6 of the optimum, relative
-where the optimum is larger than 1. Cells are medians over seeds; a number in brackets counts the runs that
-solved it if not all did. COBYQA draws nothing: it runs once. Bounds are bounds for everybody.
+first point that violates no constraint by more than 1e-8 and whose value is within 1e-6 of the optimum,
+relative where the optimum is larger than 1. Cells are medians over seeds; a number in brackets counts the
+runs that solved it if not all did. COBYQA draws nothing: it runs once. Bounds are bounds for everybody.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import warnings
 from collections.abc import Callable
@@ -123,10 +124,8 @@ def cell(problem: Constrained, solver: str, seeds: int, budget: int) -> str:
         simulation = Simulation(problem, budget)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            try:
+            with contextlib.suppress(Solved):
                 SOLVERS[solver](simulation, seed)
-            except Solved:
-                pass
         calls.append(simulation.calls if simulation.solved else np.inf)
     solved = sum(np.isfinite(calls))
     median = float(np.median(calls))
