@@ -171,6 +171,8 @@ class Strategy(_Recorded, Hooks):
             self.max_sigma = max(self.sigma, self.box.largest_sigma(self.scale))
         self.key = key_from(rng)
         self.tolx, self.tolfun = checked_tolerance("tolx", tolx), checked_tolerance("tolfun", tolfun)
+        self.constraint_options = ConstraintOptions()
+        self.constraints: Constrained | None = None
         self.generation = 0
         self.evaluations = 0
         self.failures = 0
@@ -181,8 +183,6 @@ class Strategy(_Recorded, Hooks):
         self.first_scale = 0.0  # the largest |value| of the first generation in which values differed
         self.flat_for = 0  # generations in a row in which all values were equal
         self.ties = Ties()
-        self.constraint_options = ConstraintOptions()
-        self.constraints: Constrained | None = None
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
@@ -495,8 +495,11 @@ class Strategy(_Recorded, Hooks):
             self.first_scale = max(abs(least), abs(most))
 
     def _inside(self, x: Array) -> Array:
-        """Return a copy of ``x``, moved into the box."""
-        return x.copy() if self.box is None else self.box.inside(x)
+        """Return a copy of ``x``, moved into the box and to where linear equalities hold."""
+        inside = x.copy() if self.box is None else self.box.inside(x)
+        if self.constraint_options.subspace is not None:
+            self.constraint_options.subspace.keep(inside[np.newaxis], self.box)
+        return inside
 
     def _refuse_to_ask_twice(self, call: str) -> None:
         if self._asked is not None:
