@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import math
 import importlib.util
 import inspect
 import re
@@ -78,7 +79,8 @@ EXAMPLES = {
     "tolx": ("0", 0.0), "tolfun": ("1e-3", 1e-3), "restarts": ("bipop:5", "bipop:5"), "workers": ("-1", -1),
     "timeout": ("2", 2.0), "quorum": ("0.85", 0.85), "on_error": ("raise", "raise"),
     "checkpoint": ("a.npz", "a.npz"), "log": ("a.jsonl", "a.jsonl"), "dtype": ("float32", "float32"),
-    "threads": ("2", 2), "constants": ("m=20", {"m": 20}),
+    "threads": ("2", 2), "constants": ("m=20", {"m": 20}), "constraints": ("math:hypot", math.hypot),
+    "constraint_handling": ("rank", "rank"), "feasibility_tol": ("1e-6", 1e-6),
 }  # fmt: skip
 
 
