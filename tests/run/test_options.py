@@ -2,9 +2,9 @@
 
 import argparse
 import dataclasses
-import math
 import importlib.util
 import inspect
+import math
 import re
 from pathlib import Path
 
