@@ -64,7 +64,7 @@ def test_a_run_cut_short_comes_to_the_record_of_an_unbroken_one(tmp_path, saved_
     record = perform(task, None, runs)
     assert timeless(record) == timeless(perform(task))
     runs.forget(task.key)
-    assert list(tmp_path.iterdir()) == []
+    assert list(runs.folder.iterdir()) == []
 
 
 def test_a_short_run_writes_no_file(tmp_path):
@@ -180,7 +180,7 @@ def test_killed_ten_times_in_the_middle_and_moved_the_records_are_those_of_unbro
         folder = moved
     assert len(set(progress)) > 5  # it was cut in the middle of runs, and went on from there
     subprocess.run([*command, str(folder / "s.sqlite")], env=environment, check=True, capture_output=True)
-    assert not (folder / FOLDER).exists()
+    assert list((folder / FOLDER).iterdir()) == []
     with Store(folder / "s.sqlite", record_fault) as store:
         records = store.records("run")
     assert len(records) == 2
@@ -202,4 +202,4 @@ def test_the_runner_keeps_runs_beside_its_store(tmp_path):
         runner = Runner([Solve("sphere", "ma-es", 4, 1, 2000)], store, stream=io.StringIO())
         assert runner.unfinished.folder == tmp_path / "a" / FOLDER
         assert runner.run().complete
-    assert not (tmp_path / "a" / FOLDER).exists()
+    assert list((tmp_path / "a" / FOLDER).iterdir()) == []

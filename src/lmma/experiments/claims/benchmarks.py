@@ -169,6 +169,10 @@ def _hundredfold(evidence: Evidence) -> Finding:
         return undecided("LM-MA-ES and MA-ES on the same functions")
     gain, (problem, n) = max((gain, pair) for pair, gain in gains.items())
     measured = f"at most {gain:.2g} times ({problem}, n = {n:,})"
+    same = {m: value for (other, m), value in gains.items() if other == problem}
+    power = growth(same)
+    if power is not None:
+        measured += f", growing like n^{power:.1f}"
     if gain >= 100:
         return holds(measured)
     if max(n for _, n in gains) < 1024:

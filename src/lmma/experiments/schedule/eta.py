@@ -74,12 +74,12 @@ class Clock:
         known = self._known.get((task.problem, task.method, task.n))
         if known:
             return sum(known) / len(known)
-        grown = self._grown(task)
-        if grown is not None:
-            return grown
         if task in self._so_far and self._so_far[task][1] > 0.1 * self.guess(task):
             taken, guessed = self._so_far[task]
             return self.guess(task) * taken / guessed
+        grown = self._grown(task)
+        if grown is not None:
+            return grown
         taken, guessed = self._ratio.get(task.method, self._ratio.get("", (0.0, 0.0)))
         for run, (seconds, part) in self._so_far.items():
             if run.method == task.method or task.method not in self._ratio:

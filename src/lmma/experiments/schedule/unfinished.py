@@ -140,12 +140,11 @@ class UnfinishedRuns:
             return 0
 
     def forget(self, key: str) -> None:
-        """Remove what is kept of a run, once its record is safe."""
+        """Remove what is kept of a run, once its record is safe; others may be about to use the folder."""
         path = self.path(key)
         with contextlib.suppress(OSError):  # it costs disk space, nothing else
             for file in (path, previous(path)):
                 file.unlink(missing_ok=True)
-            self.folder.rmdir()  # refused while others are in it
 
     def set_aside(self, key: str) -> None:
         """Move a checkpoint that cannot be continued out of the way."""
