@@ -41,10 +41,9 @@ def pulse_learn(
     threads: int = 0,
 ) -> Learned:
     """Let D learn from the ranked ``z``, and return the rows from which H and F will."""
-    v, w, t = ranked
+    v, w, better, worse, t = ranked
     scales, axes, longs, sizes, gains = metric
     n, k = z.shape[1], len(axes)
-    better, worse = int(np.count_nonzero(w > 0)), int(np.count_nonzero(v < 0))
     learned = Learned(
         np.empty((longs + 1 + better, n), z.dtype),
         np.empty((k - longs + worse, n), z.dtype),

@@ -83,7 +83,13 @@ static void NAME(pulse_project)(const void *shared, ptrdiff_t unit, char *scratc
             NAME(dots)(x, width, tall, axes, k, width, sums + top * k);
         }
         const REAL *scales = (const REAL *)job->scales + start;
-        double *logs = cross + job->longs * job->shorts;
+        double *logs = cross + job->longs * job->shorts, *lengths2 = logs + 1;
+        for (ptrdiff_t i = 0; job->images && i < job->count; i++) {
+            const REAL *row = NAME(row_of)(job, 0, i) + start;
+            double sum[4] = {0};
+            for (ptrdiff_t j = 0; j < count; j++) sum[j % 4] += (double)row[j] * (double)row[j];
+            lengths2[i] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        }
         for (ptrdiff_t j = 0; j < count; j++) *logs += log((double)scales[j]);
     }
 }
@@ -98,6 +104,12 @@ static void NAME(pulse_coefficients)(void *shared) {
         for (ptrdiff_t i = 0; i < job->partial_size; i++) total[i] += job->partial[unit * job->partial_size + i];
     const double *u = total, *cross = total + rows * k, t = (double)job->generations;
     job->mean_log = cross[K * M] / (double)job->n;
+    for (ptrdiff_t i = 0; i < R; i++) {
+        const double v = job->ranks[i], length2 = cross[K * M + 1 + i];
+        job->part[i] = sqrt(job->c_mu * (v < 0 ? -v * job->against / (length2 > 1e-30 ? length2 : 1e-30) : v));
+    }
+    job->part[rows - 1] = sqrt(job->c_1);
+    for (ptrdiff_t i = 0; i < k; i++) job->part[rows + i] = sqrt(job->fade * job->gains[i] / (1.0 + job->gains[i]));
     double *a = job->of_a, *b = job->of_b, *d = job->of_d; /* (rows, active) */
     REAL *real_a = job->real_a, *new_long = job->new_long, *new_short = job->new_short;
     ptrdiff_t better = 0, worse = 0;
@@ -315,24 +327,34 @@ static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, pt
     }
 }
 
-/* a of z and of the last path, B U, V. */
+/* Rows x, whose numbers are in `which`, as B and L^-1 leave them, each times its part in G. */
+static void NAME(turn_rows)(const Pulse *job, const ptrdiff_t *which, ptrdiff_t tall, ptrdiff_t start,
+                            ptrdiff_t count, ptrdiff_t width, const REAL *axes, REAL *x, REAL *out) {
+    const ptrdiff_t active = job->active, first = job->count + job->paths, stride = job->turned_stride;
+    for (ptrdiff_t i = 0; i < tall; i++) {
+        const ptrdiff_t row = which[i];
+        const REAL part = (REAL)job->part[row];
+        REAL *to = x + i % MIX_ROWS * width;
+        NAME(pack_row)(NAME(row_of)(job, 0, row) + start, count, width, to);
+        if (row < first + job->longs)
+            NAME(add_products)(1, (const REAL *)(row < first ? job->real_a : job->of_long) +
+                               (row < first ? row : row - first) * active, active, active, axes, width, to);
+        for (ptrdiff_t j = 0; j < count; j++) out[i * stride + j] = part * to[j];
+    }
+}
+
+/* G: a of the rows that add to it, of the last path, B U and V; then a of the rows that take away. */
 static void NAME(pulse_turned)(const Pulse *job, ptrdiff_t start, ptrdiff_t count, ptrdiff_t width,
                                const REAL *axes, REAL *x) {
-    const ptrdiff_t active = job->active, R = job->count, first = R + job->paths;
+    const ptrdiff_t R = job->count, all = R + job->paths + job->longs + job->shorts;
     REAL *out = (REAL *)job->turned + start;
-    for (ptrdiff_t i = 0; i < first; i++) {
-        if (i == R || i == R + 1) continue; /* p_sigma and p_c have no part in A */
-        NAME(pack_row)(NAME(row_of)(job, 0, i) + start, count, width, x);
-        NAME(add_products)(1, (const REAL *)job->real_a + i * active, active, active, axes, width, x);
-        NAME(write_rows)(x, 1, width, count, NULL, out, 0);
-        out += job->turned_stride;
-    }
-    for (ptrdiff_t i = 0; i < job->longs + job->shorts; i++, out += job->turned_stride) {
-        NAME(pack_row)(NAME(row_of)(job, 0, first + i) + start, count, width, x);
-        if (i < job->longs)
-            NAME(add_products)(1, (const REAL *)job->of_long + i * active, active, active, axes, width, x);
-        NAME(write_rows)(x, 1, width, count, NULL, out, 0);
-    }
+    for (int against = 0; against < 2; against++)
+        for (ptrdiff_t i = 0; i < all; i++) {
+            if (i == R || i == R + 1) continue; /* p_sigma and p_c have no part in A */
+            if ((i < R && job->ranks[i] < 0) != against) continue;
+            NAME(turn_rows)(job, &i, 1, start, count, width, axes, x, out);
+            out += job->turned_stride;
+        }
 }
 
 /* D moves; the rows of F and H follow. */

@@ -67,7 +67,8 @@ def ranks_of(counts: tuple[int, ...], weights: bytes) -> kernels.Ranks:
     ranks = np.concatenate([active_weights(count) for count in counts])
     selected = np.concatenate([_closed(np.frombuffer(weights), count) for count in counts])
     ranks.flags.writeable = selected.flags.writeable = False  # every caller shares them
-    return kernels.Ranks(ranks, selected, len(counts))
+    better, worse = np.count_nonzero(selected > 0), np.count_nonzero(ranks < 0)
+    return kernels.Ranks(ranks, selected, int(better), int(worse), len(counts))
 
 
 def _closed(weights: Array, count: int) -> Array:
