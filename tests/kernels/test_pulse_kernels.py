@@ -167,8 +167,16 @@ def test_stretched_is_a_power_of_the_matrix(either, power, dtype):
         either.stretched(rows, metric.axes, metric.gains, power), rows @ matrix, atol=tolerance
     )
     np.testing.assert_allclose(
-        either.stretched(rows[0], metric.axes, metric.gains, power), rows[0] @ matrix, atol=tolerance
+        either.stretched(rows.copy()[0], metric.axes, metric.gains, power), rows[0] @ matrix, atol=tolerance
     )
+
+
+def test_rows_may_be_stretched_in_place(either):
+    metric = problem(50, 3, 0, 6)[3]
+    rows = np.random.default_rng(1).standard_normal((60, 50))
+    expected = either.stretched(rows, metric.axes, metric.gains, 0.5)
+    assert either.stretched(rows, metric.axes, metric.gains, 0.5, rows) is rows
+    np.testing.assert_array_equal(rows, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

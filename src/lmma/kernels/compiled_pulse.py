@@ -66,9 +66,11 @@ def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, 
     return sizes, fourths
 
 
-def stretched(rows: Array, axes: Array, gains: Array, power: float, *, threads: int = 0) -> Array:
+def stretched(
+    rows: Array, axes: Array, gains: Array, power: float, out: Array | None = None, *, threads: int = 0
+) -> Array:
     """Return ``(I + U^T diag(gains) U)^power`` times each row, for orthonormal axes U."""
-    out = np.empty_like(rows)
+    out = np.empty_like(rows) if out is None else out
     if rows.ndim == 1:
         _core.stretched(rows[np.newaxis], axes, gains, power, out[np.newaxis], threads or THREADS)
     else:

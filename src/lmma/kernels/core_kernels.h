@@ -96,6 +96,7 @@ typedef struct {
     double *partial;                            /* (units, partial_size) */
     double *of_a, *of_b, *of_d;                 /* (rows, active) coefficients, see twin_pulse.py */
     double *part;                               /* (rows + axes,) square roots of what each counts for in G */
+    double *more, *less;                        /* (axes,) sqrt(1 + gain) - 1, and its inverse - 1 */
     double *own, *stay, *excess, *sums, mean_log, mean_excess;
     void *real_a, *new_long, *new_short, *of_path, *of_long, *stay_long, *mix_long, *stay_short, *mix_short;
 } Pulse;
@@ -114,7 +115,7 @@ typedef struct {
     ptrdiff_t n, width, units, count, active, stride, axes_stride, out_stride, *pick;
     const void *rows, *axes;
     const double *gains;
-    double power, *partial;
+    double power, *partial, *factors;
     void *coefficients, *out;
 } Stretch;
 

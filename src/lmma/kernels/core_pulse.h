@@ -86,9 +86,13 @@ static void NAME(pulse_project)(const void *shared, ptrdiff_t unit, char *scratc
         double *logs = cross + job->longs * job->shorts, *lengths2 = logs + 1;
         for (ptrdiff_t i = 0; job->images && i < job->count; i++) {
             const REAL *row = NAME(row_of)(job, 0, i) + start;
-            double sum[4] = {0};
-            for (ptrdiff_t j = 0; j < count; j++) sum[j % 4] += (double)row[j] * (double)row[j];
-            lengths2[i] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+            double sum = 0.0, next = 0.0;
+            for (ptrdiff_t j = 0; j + 1 < count; j += 2) {
+                sum += (double)row[j] * (double)row[j];
+                next += (double)row[j + 1] * (double)row[j + 1];
+            }
+            if (count % 2) sum += (double)row[count - 1] * (double)row[count - 1];
+            lengths2[i] += sum + next;
         }
         for (ptrdiff_t j = 0; j < count; j++) *logs += log((double)scales[j]);
     }
@@ -104,6 +108,12 @@ static void NAME(pulse_coefficients)(void *shared) {
         for (ptrdiff_t i = 0; i < job->partial_size; i++) total[i] += job->partial[unit * job->partial_size + i];
     const double *u = total, *cross = total + rows * k, t = (double)job->generations;
     job->mean_log = cross[K * M] / (double)job->n;
+    double *more = job->more, *less = job->less;
+    for (ptrdiff_t i = 0; i < k; i++) {
+        const double root = sqrt(1.0 + job->gains[i]);
+        more[i] = root - 1.0;
+        less[i] = 1.0 / root - 1.0;
+    }
     for (ptrdiff_t i = 0; i < R; i++) {
         const double v = job->ranks[i], length2 = cross[K * M + 1 + i];
         job->part[i] = sqrt(job->c_mu * (v < 0 ? -v * job->against / (length2 > 1e-30 ? length2 : 1e-30) : v));
@@ -116,30 +126,26 @@ static void NAME(pulse_coefficients)(void *shared) {
     for (ptrdiff_t i = 0; i < rows; i++, a += active, b += active, d += active) {
         const double *products = u + i * k;
         for (ptrdiff_t j = 0; j < longs; j++) {
-            const double s = job->gains[job->pick[j]], on = products[job->pick[j]], root = sqrt(1.0 + s);
-            a[j] = b[j] = on * (1.0 / root - 1.0);
-            d[j] = on * (root - 1.0);
+            const double on = products[job->pick[j]];
+            a[j] = b[j] = on * less[job->pick[j]];
+            d[j] = on * more[job->pick[j]];
         }
         for (ptrdiff_t j = longs; j < active; j++) {
             const ptrdiff_t at = job->pick[j];
-            const double h = job->gains[at], root = sqrt(1.0 + h);
             double e = products[at], f = products[at];
             for (ptrdiff_t l = 0; l < longs; l++) {
                 const double on = cross[job->pick[l] * M + at - K];
                 e += a[l] * on;
                 f += d[l] * on;
             }
-            a[j] = e * (1.0 / root - 1.0);
-            b[j] = e * (root - 1.0);
-            d[j] = f * (1.0 / root - 1.0);
+            a[j] = e * less[at];
+            b[j] = e * more[at];
+            d[j] = f * less[at];
         }
         for (ptrdiff_t j = 0; j < active; j++) real_a[i * active + j] = (REAL)a[j];
         if (i == R + 1) /* B of the path, which has not been through L again */
-            for (ptrdiff_t j = 0; j < active; j++) {
-                const double h = job->gains[job->pick[j]];
-                ((REAL *)job->of_path)[j] =
-                    j < longs ? (REAL)0 : (REAL)(products[job->pick[j]] * (1.0 / sqrt(1.0 + h) - 1.0));
-            }
+            for (ptrdiff_t j = 0; j < active; j++)
+                ((REAL *)job->of_path)[j] = j < longs ? (REAL)0 : (REAL)(products[job->pick[j]] * less[job->pick[j]]);
         if (i < R && job->weights[i] > 0)
             for (ptrdiff_t j = 0; j < active; j++, new_long++) *new_long = (REAL)d[j];
         if (i < R && job->ranks[i] < 0)
@@ -148,20 +154,19 @@ static void NAME(pulse_coefficients)(void *shared) {
     /* Rows of U after B, and what stays of F: own U_i + mixed d, the latter over those selected against */
     const double c = job->c_mu_long, c_short = job->c_short;
     for (ptrdiff_t i = 0; i < K; i++) {
-        const double s = job->gains[i], kept = sqrt(pow(1.0 - job->c_1_long - c, t) * job->sizes[i]);
+        const double kept = sqrt(pow(1.0 - job->c_1_long - c, t) * job->sizes[i]);
         REAL *turned = (REAL *)job->of_long + i * active;
         double *stay = job->stay;
         job->own[i] = kept * (1.0 + t * c / 2.0);
         for (ptrdiff_t j = 0; j < active; j++) {
-            const double h = job->gains[job->pick[j]];
-            const double along = j < longs ? 0.0 : cross[i * M + job->pick[j] - K] * (1.0 / sqrt(1.0 + h) - 1.0);
+            const double along = j < longs ? 0.0 : cross[i * M + job->pick[j] - K] * less[job->pick[j]];
             turned[j] = (REAL)along;
             stay[j] = job->own[i] * along;
         }
         worse = 0;
         for (ptrdiff_t r = 0; r < R; r++) {
             if (!(job->ranks[r] < 0)) continue;
-            const double mixed = c / 2.0 * kept / sqrt(1.0 + s) * job->ranks[r] * u[r * k + i];
+            const double mixed = c / 2.0 * kept * (1.0 + less[i]) * job->ranks[r] * u[r * k + i];
             const double *of_d = job->of_d + r * active;
             ((REAL *)job->mix_long)[i * job->worse + worse++] = (REAL)mixed;
             for (ptrdiff_t j = 0; j < active; j++) stay[j] += mixed * of_d[j];
@@ -169,7 +174,7 @@ static void NAME(pulse_coefficients)(void *shared) {
         for (ptrdiff_t j = 0; j < active; j++) ((REAL *)job->stay_long)[i * active + j] = (REAL)stay[j];
     }
     for (ptrdiff_t i = 0; i < M; i++) {
-        const double h = job->gains[K + i], kept = sqrt(pow(1.0 - c_short, t) * job->sizes[K + i]);
+        const double kept = sqrt(pow(1.0 - c_short, t) * job->sizes[K + i]);
         double *stay = job->stay;
         job->own[K + i] = kept * (1.0 + t * c_short / 2.0);
         memset(stay, 0, (size_t)active * sizeof(double));
@@ -178,7 +183,7 @@ static void NAME(pulse_coefficients)(void *shared) {
             if (!(job->weights[r] > 0)) continue;
             double e = u[r * k + K + i];
             for (ptrdiff_t l = 0; l < longs; l++) e += job->of_a[r * active + l] * cross[job->pick[l] * M + i];
-            const double mixed = -c_short / 2.0 * kept / sqrt(1.0 + h) * job->weights[r] * e;
+            const double mixed = -c_short / 2.0 * kept * (1.0 + less[K + i]) * job->weights[r] * e;
             const double *of_b = job->of_b + r * active;
             ((REAL *)job->mix_short)[i * job->better + better++] = (REAL)mixed;
             for (ptrdiff_t j = 0; j < active; j++) stay[j] += mixed * of_b[j];

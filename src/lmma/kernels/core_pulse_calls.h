@@ -107,6 +107,8 @@ static void pulse_space(Pulse *job, Space_of_call *space, size_t size) {
     job->of_b = piece(space, rows * k, sizeof(double));
     job->of_d = piece(space, rows * k, sizeof(double));
     job->part = piece(space, rows + k, sizeof(double));
+    job->more = piece(space, k, sizeof(double));
+    job->less = piece(space, k, sizeof(double));
     job->own = piece(space, k, sizeof(double));
     job->stay = piece(space, k, sizeof(double));
     job->excess = piece(space, n, sizeof(double));
@@ -338,10 +340,12 @@ static PyObject *stretched(PyObject *self, PyObject *const *args, Py_ssize_t cou
     const size_t size = (size_t)rows->itemsize, block = size == sizeof(float) ? 480 : 240;
     job.pick = malloc((size_t)(k + 1) * sizeof(ptrdiff_t));
     if (job.pick) job.active = pick_active(job.gains, k, k, job.pick, &longs);
-    job.partial = malloc((size_t)(job.units * job.count * job.active + 1) * sizeof(double));
+    job.partial = malloc((size_t)(job.units * job.count * job.active + k + 1) * sizeof(double));
     job.coefficients = malloc((size_t)(job.count * job.active + 1) * size);
     if (job.pick && job.partial && job.coefficients) {
         const Kernels *kernels = kernels_for(self, rows);
+        job.factors = job.partial + job.units * job.count * job.active;
+        for (ptrdiff_t i = 0; i < job.active; i++) job.factors[i] = pow(1.0 + job.gains[job.pick[i]], job.power) - 1.0;
         Team team = {.work = {kernels->stretch_project, kernels->stretch_mix}, .between = kernels->stretch_fold,
                      .phases = 2, .job = &job, .units = job.units, .scratch = ((size_t)job.active + ROWS) * block * size};
         Py_BEGIN_ALLOW_THREADS

@@ -178,7 +178,9 @@ def pulse_learn(
     fixed = rates.fade * metric.gains / (1 + metric.gains)
     lengths2 = np.maximum(np.sum(np.square(z[worse], dtype=np.float64), axis=1), 1e-30)
     taken = -rates.c_mu * rates.against * v[worse] / lengths2
-    turned *= np.sqrt(np.concatenate((rates.c_mu * v[~worse], [rates.c_1], fixed, taken)))[:, None].astype(dtype)
+    turned *= np.sqrt(np.concatenate((rates.c_mu * v[~worse], [rates.c_1], fixed, taken)))[:, None].astype(
+        dtype
+    )
     return Learned(long_rows, short_rows, turned)
 
 
@@ -227,7 +229,13 @@ def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, 
     return sizes, fourths
 
 
-def stretched(rows: Array, axes: Array, gains: Array, power: float, *, threads: int = 0) -> Array:
-    """Return ``(I + U^T diag(gains) U)^power`` times each row, for orthonormal axes U."""
+def stretched(
+    rows: Array, axes: Array, gains: Array, power: float, out: Array | None = None, *, threads: int = 0
+) -> Array:
+    """Return ``(I + U^T diag(gains) U)^power`` times each row, for orthonormal axes U.
+
+    ``out`` may be ``rows`` itself.
+    """
     factors = (1 + gains) ** power - 1
-    return rows + ((rows @ axes.T) * factors).astype(rows.dtype) @ axes
+    total: Array = np.add(rows, ((rows @ axes.T) * factors).astype(rows.dtype) @ axes, out=out)
+    return total

@@ -90,6 +90,16 @@ def axes(n: int) -> int:
     return max(0, min(n - 1, int(2.5 * math.log(n))))
 
 
+def default_period(n: int, lam: int) -> int:
+    """Return how many generations the metric learns from at once: 4, fewer where these have many candidates."""
+    return max(1, min(4, int(1.3 * n / lam), HELD // (n * lam)))
+
+
+def learning_rows(n: int, lam: int) -> int:
+    """Return how many rows of n numbers learning holds: z collected, then z at hand, H and F."""
+    return 3 * default_period(n, lam) * lam + 4 * axes(n) + lam + 16
+
+
 def mean_weights(weights: Array, count: int) -> Array:
     """Return W_i for ``count`` ranked candidates: the worse half counts against."""
     total: Array = AGAINST * np.minimum(active_weights(count), 0.0)
@@ -120,7 +130,7 @@ class PulseParameters(Parameters):
     c_c: float = constant(lambda p: 4 / (p.n + 4))
     c_1: float = constant(lambda p: 1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_1)
     c_mu: float = constant(lambda p: min(1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_mu, CAP))
-    period: int = constant(lambda p: max(1, min(4, int(1.3 * p.n / p.lam), HELD // (p.n * p.lam))))
+    period: int = constant(lambda p: default_period(p.n, p.lam))
 
     def _check(self) -> None:
         for name in ("k_long", "k_short"):
@@ -265,7 +275,7 @@ class Pulsing(Transform):
         T, fourths = kernels.leading_axes(H, self.short_axes, threads=self.threads)
         rho = np.maximum(min(n / 4, SPAN) * fourths, 1.0) ** 3
         np.maximum(T - p.tau_short * rho, 0.0, out=self.contraction)
-        F = self.contracted(F, 0.5)
+        kernels.stretched(F, self.short_axes, self.contraction, 0.5, F, threads=self.threads)  # B^-1
         self.path[...] = F[k]
         F[k] *= math.sqrt(p.c_1_long * t)
         S, _ = kernels.leading_axes(F, self.long_axes, threads=self.threads)
@@ -334,7 +344,7 @@ class Pulse(PulsingES):
 
     name = "pulse"
     core = IdentityCore
-    rows = staticmethod(lambda n, popsize: 8 * popsize + 6 * axes(n) + 12)
+    rows = staticmethod(lambda n, popsize: learning_rows(n, popsize) + popsize)
 
 
 @final
@@ -361,4 +371,6 @@ class PulseFull(PulsingES):
 
     name = "pulse-full"
     core = FullCore
-    rows = staticmethod(lambda n, popsize: 3 * n + 12 * popsize + 8 * axes(n) + 12)
+    rows = staticmethod(
+        lambda n, popsize: 6 * n + 3 * learning_rows(n, popsize)
+    )  # and images, duals, rows of G

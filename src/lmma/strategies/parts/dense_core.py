@@ -16,6 +16,7 @@ from lmma import kernels
 from lmma.strategies.parts.recombination import Array, Selection, cumulate
 
 RENEW = 250  # products between two exact inversions, against drift
+WATCH = 4  # products between two looks at the correlations: they change slowly
 
 
 class Core(ABC):
@@ -112,7 +113,7 @@ class FullCore(Core):
         self.caution = caution
         self.waiting = 0
         self.age = 0
-        self.enough = 4 * n  # rows: each of them changes A by about 1/n^2
+        self.enough = max(4 * n, n * n // 10)  # rows: each of them changes A by about 1/n^2
 
     @property
     def paths(self) -> tuple[Array, ...]:
@@ -162,6 +163,8 @@ class FullCore(Core):
             self.inverse[...] = np.linalg.solve(self.change, self.inverse)
         self.change[...] = 0
         self.waiting = 0
+        if self.age % WATCH and self.age > WATCH:
+            return
         kappa = np.einsum("ij,ij->i", self.matrix, self.matrix)
         kappa *= np.einsum("ij,ij->j", self.inverse, self.inverse)
         self.damping[...] = ((1 + kappa) / 2) ** -self.caution
