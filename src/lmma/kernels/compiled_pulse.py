@@ -10,6 +10,8 @@ from lmma.kernels.compiled import THREADS
 from lmma.kernels.twin import Array, Key
 from lmma.kernels.twin_pulse import Learned, Metric, Ranks, Rates, Turns
 
+GAP = 136  # numbers between long rows: a power of two apart they would compete for places in the caches
+LONG = 65536  # bytes
 MOST_ROWS = 128  # of the core's own eigenvectors: larger matrices are LAPACK's
 
 
@@ -37,6 +39,7 @@ def pulse_learn(
     metric: Metric,
     rates: Rates,
     turns: Turns | None = None,
+    out: Learned | None = None,
     *,
     threads: int = 0,
 ) -> Learned:
@@ -44,11 +47,12 @@ def pulse_learn(
     v, w, better, worse, t = ranked
     scales, axes, longs, sizes, gains = metric
     n, k = z.shape[1], len(axes)
-    learned = Learned(
-        np.empty((longs + 1 + better, n), z.dtype),
-        np.empty((k - longs + worse, n), z.dtype),
-        np.empty((0 if turns is None else len(z) + 1 + k, n), z.dtype),
-    )
+    shapes = (longs + 1 + better, n), (k - longs + worse, n), (0 if turns is None else len(z) + 1 + k, n)
+    if out is not None and shapes == (out[0].shape, out[1].shape, out[2].shape):
+        learned = out
+    else:
+        gap = GAP if n * z.itemsize >= LONG else 0
+        learned = Learned(*(np.empty((rows, n + gap), z.dtype)[:, :n] for rows, n in shapes))
     images, duals, damping = turns or (None, None, None)
     _core.pulse_learn(
         z, paths, v, w, t, scales, axes, longs, gains, sizes, np.array(rates), images, duals, damping,

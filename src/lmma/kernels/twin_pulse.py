@@ -113,12 +113,14 @@ def pulse_learn(
     metric: Metric,
     rates: Rates,
     turns: Turns | None = None,
+    out: Learned | None = None,
     *,
     threads: int = 0,
 ) -> Learned:
     """Let D learn from the ranked ``z``, and return the rows from which H and F will.
 
     ``paths`` are p_sigma, p_c and, where there is a matrix A, p_A. ``metric.scales`` are changed in place.
+    The arrays of ``out``, returned earlier, may be used again.
     """
     v, w, _, _, t = ranked
     count, dtype = len(z), z.dtype

@@ -97,7 +97,7 @@ def default_period(n: int, lam: int) -> int:
 
 def learning_rows(n: int, lam: int) -> int:
     """Return how many rows of n numbers learning holds: z collected, then z at hand, H and F."""
-    return 3 * default_period(n, lam) * lam + 4 * axes(n) + lam + 16
+    return 2 * default_period(n, lam) * lam + 4 * axes(n) + lam + 16
 
 
 def mean_weights(weights: Array, count: int) -> Array:
@@ -165,6 +165,7 @@ class Pulsing(Transform):
         self.cross = np.zeros((p.k_short, p.k_long))  # V U^T
         self.concentration = np.ones(p.k_short)
         self.path = np.zeros(n, dtype=dtype)
+        self._learned: kernels.Learned | None = None  # arrays to be used again
         self.origin, self.unit = np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
 
     def parts(self) -> dict[str, object]:
@@ -267,7 +268,10 @@ class Pulsing(Transform):
         )  # fmt: skip
         paths = np.vstack((p_sigma, self.path, *self.core.paths))
         turns = self.core.turns(z, paths, self.axes)
-        F, H, G = kernels.pulse_learn(z, paths, ranked.ranks, self.metric, rates, turns, threads=self.threads)
+        self._learned = kernels.pulse_learn(
+            z, paths, ranked.ranks, self.metric, rates, turns, self._learned, threads=self.threads
+        )
+        F, H, G = self._learned
         if turns is not None:
             self.core.learn(G, ranked.ranks.worse, fade)
             F, H = self.core.solved(F), self.core.transposed_times(H)
@@ -344,7 +348,7 @@ class Pulse(PulsingES):
 
     name = "pulse"
     core = IdentityCore
-    rows = staticmethod(lambda n, popsize: learning_rows(n, popsize) + popsize)
+    rows = staticmethod(lambda n, popsize: learning_rows(n, popsize) + 2 * popsize)
 
 
 @final

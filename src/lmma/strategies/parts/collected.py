@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
+from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.rank_weights import active_weights
 from lmma.strategies.parts.recombination import Array, Selection
 
@@ -27,8 +28,8 @@ class Collected:
     =============  ===========================  =====================================================
     code           shape                        meaning
     =============  ===========================  =====================================================
-    ``z``          ((period - 1) lam, n)        rows that wait, best first within each generation
-    ``valid``      (period - 1,)                how many rows each generation has
+    ``z``          (period lam, n)              rows, best first within each generation
+    ``valid``      (period,)                    how many rows each generation has
     ``waiting``    int                          generations that wait
     =============  ===========================  =====================================================
     """
@@ -37,25 +38,20 @@ class Collected:
     threads: int = 0  # has no kernels
 
     def __init__(self, period: int, lam: int, n: int, dtype: npt.DTypeLike) -> None:
-        self.z = np.zeros(((period - 1) * lam, n), dtype=dtype)
-        self.valid = np.zeros(period - 1, dtype=np.int64)
+        self.z: Array = spaced(period * lam, n, dtype)
+        self.valid = np.zeros(period, dtype=np.int64)
         self.waiting = 0
 
     def add(self, best: Selection) -> Ranked | None:
-        """Add a generation; return all of them, and begin anew, where the period is over."""
-        count = len(best.order)
+        """Add a generation; where the period is over, return all of them, until the next is added."""
+        count, start = len(best.order), int(self.valid[: self.waiting].sum())
+        np.take(best.sampled_z, best.order, axis=0, out=self.z[start : start + count], mode="clip")
+        self.valid[self.waiting] = count
+        self.waiting += 1
         if self.waiting < len(self.valid):
-            start = int(self.valid[: self.waiting].sum())
-            np.take(best.sampled_z, best.order, axis=0, out=self.z[start : start + count], mode="clip")
-            self.valid[self.waiting] = count
-            self.waiting += 1
             return None
-        counts = [*self.valid[: self.waiting].tolist(), count]
-        z = np.empty((sum(counts), self.z.shape[1]), dtype=self.z.dtype)
-        z[: len(z) - count] = self.z[: len(z) - count]
-        np.take(best.sampled_z, best.order, axis=0, out=z[len(z) - count :], mode="clip")
         self.waiting = 0
-        return Ranked(z, ranks_of(tuple(counts), best.weights.tobytes()))
+        return Ranked(self.z[: start + count], ranks_of(tuple(self.valid.tolist()), best.weights.tobytes()))
 
 
 @lru_cache(16)
