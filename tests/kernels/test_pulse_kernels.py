@@ -12,7 +12,7 @@ except ImportError:
     _core = compiled_pulse = None
 
 DTYPES = ["float64", "float32"]
-RATES = Rates(0.05, 0.3, 0.01, 6.0, 0.3, 0.02, 0.05, 0.04)
+RATES = Rates(0.05, 0.3, 0.01, 6.0, 0.3, 0.02, 0.05, 0.04, 0.03, 0.02, 0.5, 0.04)
 SHAPES = [(20, 12, 7, 7), (2, 6, 1, 1), (300, 70, 14, 10), (1003, 24, 17, 17), (40, 200, 9, 0), (7, 1, 0, 3)]
 
 
@@ -55,7 +55,8 @@ def problem(n, rows, longs, shorts, dtype="float64", matrix=False, seed=0):
         A, X = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / np.sqrt(n), np.vstack((z, paths, axes))
         damping = rng.uniform(0.5, 1, n).astype(dtype)
         turns = Turns((X @ A.T).astype(dtype), (X @ np.linalg.inv(A)).astype(dtype), damping)
-    ranked = Ranks(ranks, np.maximum(ranks, 0) / 3, 3)
+    weights = np.maximum(ranks, 0) / 3
+    ranked = Ranks(ranks, weights, np.sum(ranks > 0), np.sum(ranks < 0), 3)
     return z, paths, ranked, Metric(scales, axes, longs, sizes, gains), RATES, turns
 
 
@@ -166,8 +167,16 @@ def test_stretched_is_a_power_of_the_matrix(either, power, dtype):
         either.stretched(rows, metric.axes, metric.gains, power), rows @ matrix, atol=tolerance
     )
     np.testing.assert_allclose(
-        either.stretched(rows[0], metric.axes, metric.gains, power), rows[0] @ matrix, atol=tolerance
+        either.stretched(rows.copy()[0], metric.axes, metric.gains, power), rows[0] @ matrix, atol=tolerance
     )
+
+
+def test_rows_may_be_stretched_in_place(either):
+    metric = problem(50, 3, 0, 6)[3]
+    rows = np.random.default_rng(1).standard_normal((60, 50))
+    expected = either.stretched(rows, metric.axes, metric.gains, 0.5)
+    assert either.stretched(rows, metric.axes, metric.gains, 0.5, rows) is rows
+    np.testing.assert_array_equal(rows, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -184,7 +193,7 @@ def test_threads_change_no_bit(pulse, dtype):
         pulse.pulse_sample((1, 2), (3, 4), metric, cross, mean, steps, z, out, threads=threads)
         v = np.linspace(1, -1, 12)
         paths = rng.standard_normal((2, n)).astype(dtype)
-        ranked = Ranks(v, np.maximum(v, 0), 1)
+        ranked = Ranks(v, np.maximum(v, 0), 6, 6, 1)
         learned = pulse.pulse_learn(z, paths, ranked, metric, RATES, threads=threads)
         new = np.empty((5, n), dtype)
         sizes, fourths = pulse.leading_axes(learned.short_rows, new, threads=threads)
@@ -209,8 +218,9 @@ def test_bad_input_raises_instead_of_crashing(pulse):
     refused(z=z.astype("float32"))
     refused(paths=paths[:2])
     refused(turns=None)
-    refused(rates=rates[:7])
+    refused(rates=rates[:11])
     refused(ranked=ranked._replace(ranks=ranked.ranks[1:]))
+    refused(ranked=ranked._replace(better=ranked.better + 1))
     refused(ranked=ranked._replace(weights=ranked.weights.astype("float32")))
     refused(metric=metric._replace(axes=metric.axes[:-1]))
     refused(metric=metric._replace(scales=metric.scales[1:]))

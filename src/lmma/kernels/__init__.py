@@ -14,10 +14,11 @@ from typing import ParamSpec, TypeVar
 
 from lmma.kernels import presence
 from lmma.kernels.twin import Key, Update, fold
-from lmma.kernels.twin_pulse import Metric, Ranks, Rates, Turns
+from lmma.kernels.twin_pulse import Learned, Metric, Ranks, Rates, Turns
 
 __all__ = [
     "Key",
+    "Learned",
     "Metric",
     "Ranks",
     "Rates",

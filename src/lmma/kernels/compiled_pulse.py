@@ -10,6 +10,8 @@ from lmma.kernels.compiled import THREADS
 from lmma.kernels.twin import Array, Key
 from lmma.kernels.twin_pulse import Learned, Metric, Ranks, Rates, Turns
 
+GAP = 136  # numbers between long rows: a power of two apart they would compete for places in the caches
+LONG = 65536  # bytes
 MOST_ROWS = 128  # of the core's own eigenvectors: larger matrices are LAPACK's
 
 
@@ -37,19 +39,20 @@ def pulse_learn(
     metric: Metric,
     rates: Rates,
     turns: Turns | None = None,
+    out: Learned | None = None,
     *,
     threads: int = 0,
 ) -> Learned:
     """Let D learn from the ranked ``z``, and return the rows from which H and F will."""
-    v, w, t = ranked
+    v, w, better, worse, t = ranked
     scales, axes, longs, sizes, gains = metric
     n, k = z.shape[1], len(axes)
-    better, worse = int(np.count_nonzero(w > 0)), int(np.count_nonzero(v < 0))
-    learned = Learned(
-        np.empty((longs + 1 + better, n), z.dtype),
-        np.empty((k - longs + worse, n), z.dtype),
-        np.empty((0 if turns is None else len(z) + 1 + k, n), z.dtype),
-    )
+    shapes = (longs + 1 + better, n), (k - longs + worse, n), (0 if turns is None else len(z) + 1 + k, n)
+    if out is not None and shapes == (out[0].shape, out[1].shape, out[2].shape):
+        learned = out
+    else:
+        gap = GAP if n * z.itemsize >= LONG else 0
+        learned = Learned(*(np.empty((rows, n + gap), z.dtype)[:, :n] for rows, n in shapes))
     images, duals, damping = turns or (None, None, None)
     _core.pulse_learn(
         z, paths, v, w, t, scales, axes, longs, gains, sizes, np.array(rates), images, duals, damping,
@@ -67,9 +70,11 @@ def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, 
     return sizes, fourths
 
 
-def stretched(rows: Array, axes: Array, gains: Array, power: float, *, threads: int = 0) -> Array:
+def stretched(
+    rows: Array, axes: Array, gains: Array, power: float, out: Array | None = None, *, threads: int = 0
+) -> Array:
     """Return ``(I + U^T diag(gains) U)^power`` times each row, for orthonormal axes U."""
-    out = np.empty_like(rows)
+    out = np.empty_like(rows) if out is None else out
     if rows.ndim == 1:
         _core.stretched(rows[np.newaxis], axes, gains, power, out[np.newaxis], threads or THREADS)
     else:

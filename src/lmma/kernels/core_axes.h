@@ -117,11 +117,11 @@ static void NAME(stretch_project)(const void *shared, ptrdiff_t unit, char *scra
 static void NAME(stretch_fold)(void *shared) {
     Stretch *job = shared;
     const ptrdiff_t m = job->active, all = job->count * m;
-    for (ptrdiff_t i = 0; i < all; i++) {
-        double sum = job->partial[i];
-        for (ptrdiff_t unit = 1; unit < job->units; unit++) sum += job->partial[unit * all + i];
-        ((REAL *)job->coefficients)[i] = (REAL)(sum * (pow(1.0 + job->gains[job->pick[i % m]], job->power) - 1.0));
-    }
+    for (ptrdiff_t unit = 1; unit < job->units; unit++)
+        for (ptrdiff_t i = 0; i < all; i++) job->partial[i] += job->partial[unit * all + i];
+    for (ptrdiff_t i = 0; i < job->count; i++)
+        for (ptrdiff_t j = 0; j < m; j++)
+            ((REAL *)job->coefficients)[i * m + j] = (REAL)(job->partial[i * m + j] * job->factors[j]);
 }
 
 static void NAME(stretch_mix)(const void *shared, ptrdiff_t unit, char *scratch) {

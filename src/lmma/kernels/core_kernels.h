@@ -88,13 +88,15 @@ typedef struct {
     const void *images, *duals, *damping;       /* of all these rows, where there is a matrix; else NULL */
     ptrdiff_t images_stride, duals_stride;
     const double *ranks, *weights, *sizes, *gains;
-    double scale, share, pull, reach, far, c_1_long, c_mu_long, c_short;
+    double scale, share, pull, reach, far, c_1_long, c_mu_long, c_short, c_mu, c_1, against, fade;
     void *scales, *long_rows, *short_rows, *turned;
     ptrdiff_t long_stride, short_stride, turned_stride;
     ptrdiff_t *pick, active, active_longs;      /* axes with a gain: their numbers, and how many */
     ptrdiff_t partial_size;
     double *partial;                            /* (units, partial_size) */
     double *of_a, *of_b, *of_d;                 /* (rows, active) coefficients, see twin_pulse.py */
+    double *part;                               /* (rows + axes,) square roots of what each counts for in G */
+    double *more, *less;                        /* (axes,) sqrt(1 + gain) - 1, and its inverse - 1 */
     double *own, *stay, *excess, *sums, mean_log, mean_excess;
     void *real_a, *new_long, *new_short, *of_path, *of_long, *stay_long, *mix_long, *stay_short, *mix_short;
 } Pulse;
@@ -113,7 +115,7 @@ typedef struct {
     ptrdiff_t n, width, units, count, active, stride, axes_stride, out_stride, *pick;
     const void *rows, *axes;
     const double *gains;
-    double power, *partial;
+    double power, *partial, *factors;
     void *coefficients, *out;
 } Stretch;
 

@@ -83,7 +83,17 @@ static void NAME(pulse_project)(const void *shared, ptrdiff_t unit, char *scratc
             NAME(dots)(x, width, tall, axes, k, width, sums + top * k);
         }
         const REAL *scales = (const REAL *)job->scales + start;
-        double *logs = cross + job->longs * job->shorts;
+        double *logs = cross + job->longs * job->shorts, *lengths2 = logs + 1;
+        for (ptrdiff_t i = 0; job->images && i < job->count; i++) {
+            const REAL *row = NAME(row_of)(job, 0, i) + start;
+            double sum = 0.0, next = 0.0;
+            for (ptrdiff_t j = 0; j + 1 < count; j += 2) {
+                sum += (double)row[j] * (double)row[j];
+                next += (double)row[j + 1] * (double)row[j + 1];
+            }
+            if (count % 2) sum += (double)row[count - 1] * (double)row[count - 1];
+            lengths2[i] += sum + next;
+        }
         for (ptrdiff_t j = 0; j < count; j++) *logs += log((double)scales[j]);
     }
 }
@@ -98,36 +108,44 @@ static void NAME(pulse_coefficients)(void *shared) {
         for (ptrdiff_t i = 0; i < job->partial_size; i++) total[i] += job->partial[unit * job->partial_size + i];
     const double *u = total, *cross = total + rows * k, t = (double)job->generations;
     job->mean_log = cross[K * M] / (double)job->n;
+    double *more = job->more, *less = job->less;
+    for (ptrdiff_t i = 0; i < k; i++) {
+        const double root = sqrt(1.0 + job->gains[i]);
+        more[i] = root - 1.0;
+        less[i] = 1.0 / root - 1.0;
+    }
+    for (ptrdiff_t i = 0; i < R; i++) {
+        const double v = job->ranks[i], length2 = cross[K * M + 1 + i];
+        job->part[i] = sqrt(job->c_mu * (v < 0 ? -v * job->against / (length2 > 1e-30 ? length2 : 1e-30) : v));
+    }
+    job->part[rows - 1] = sqrt(job->c_1);
+    for (ptrdiff_t i = 0; i < k; i++) job->part[rows + i] = sqrt(job->fade * job->gains[i] / (1.0 + job->gains[i]));
     double *a = job->of_a, *b = job->of_b, *d = job->of_d; /* (rows, active) */
     REAL *real_a = job->real_a, *new_long = job->new_long, *new_short = job->new_short;
     ptrdiff_t better = 0, worse = 0;
     for (ptrdiff_t i = 0; i < rows; i++, a += active, b += active, d += active) {
         const double *products = u + i * k;
         for (ptrdiff_t j = 0; j < longs; j++) {
-            const double s = job->gains[job->pick[j]], on = products[job->pick[j]], root = sqrt(1.0 + s);
-            a[j] = b[j] = on * (1.0 / root - 1.0);
-            d[j] = on * (root - 1.0);
+            const double on = products[job->pick[j]];
+            a[j] = b[j] = on * less[job->pick[j]];
+            d[j] = on * more[job->pick[j]];
         }
         for (ptrdiff_t j = longs; j < active; j++) {
             const ptrdiff_t at = job->pick[j];
-            const double h = job->gains[at], root = sqrt(1.0 + h);
             double e = products[at], f = products[at];
             for (ptrdiff_t l = 0; l < longs; l++) {
                 const double on = cross[job->pick[l] * M + at - K];
                 e += a[l] * on;
                 f += d[l] * on;
             }
-            a[j] = e * (1.0 / root - 1.0);
-            b[j] = e * (root - 1.0);
-            d[j] = f * (1.0 / root - 1.0);
+            a[j] = e * less[at];
+            b[j] = e * more[at];
+            d[j] = f * less[at];
         }
         for (ptrdiff_t j = 0; j < active; j++) real_a[i * active + j] = (REAL)a[j];
         if (i == R + 1) /* B of the path, which has not been through L again */
-            for (ptrdiff_t j = 0; j < active; j++) {
-                const double h = job->gains[job->pick[j]];
-                ((REAL *)job->of_path)[j] =
-                    j < longs ? (REAL)0 : (REAL)(products[job->pick[j]] * (1.0 / sqrt(1.0 + h) - 1.0));
-            }
+            for (ptrdiff_t j = 0; j < active; j++)
+                ((REAL *)job->of_path)[j] = j < longs ? (REAL)0 : (REAL)(products[job->pick[j]] * less[job->pick[j]]);
         if (i < R && job->weights[i] > 0)
             for (ptrdiff_t j = 0; j < active; j++, new_long++) *new_long = (REAL)d[j];
         if (i < R && job->ranks[i] < 0)
@@ -136,20 +154,19 @@ static void NAME(pulse_coefficients)(void *shared) {
     /* Rows of U after B, and what stays of F: own U_i + mixed d, the latter over those selected against */
     const double c = job->c_mu_long, c_short = job->c_short;
     for (ptrdiff_t i = 0; i < K; i++) {
-        const double s = job->gains[i], kept = sqrt(pow(1.0 - job->c_1_long - c, t) * job->sizes[i]);
+        const double kept = sqrt(pow(1.0 - job->c_1_long - c, t) * job->sizes[i]);
         REAL *turned = (REAL *)job->of_long + i * active;
         double *stay = job->stay;
         job->own[i] = kept * (1.0 + t * c / 2.0);
         for (ptrdiff_t j = 0; j < active; j++) {
-            const double h = job->gains[job->pick[j]];
-            const double along = j < longs ? 0.0 : cross[i * M + job->pick[j] - K] * (1.0 / sqrt(1.0 + h) - 1.0);
+            const double along = j < longs ? 0.0 : cross[i * M + job->pick[j] - K] * less[job->pick[j]];
             turned[j] = (REAL)along;
             stay[j] = job->own[i] * along;
         }
         worse = 0;
         for (ptrdiff_t r = 0; r < R; r++) {
             if (!(job->ranks[r] < 0)) continue;
-            const double mixed = c / 2.0 * kept / sqrt(1.0 + s) * job->ranks[r] * u[r * k + i];
+            const double mixed = c / 2.0 * kept * (1.0 + less[i]) * job->ranks[r] * u[r * k + i];
             const double *of_d = job->of_d + r * active;
             ((REAL *)job->mix_long)[i * job->worse + worse++] = (REAL)mixed;
             for (ptrdiff_t j = 0; j < active; j++) stay[j] += mixed * of_d[j];
@@ -157,7 +174,7 @@ static void NAME(pulse_coefficients)(void *shared) {
         for (ptrdiff_t j = 0; j < active; j++) ((REAL *)job->stay_long)[i * active + j] = (REAL)stay[j];
     }
     for (ptrdiff_t i = 0; i < M; i++) {
-        const double h = job->gains[K + i], kept = sqrt(pow(1.0 - c_short, t) * job->sizes[K + i]);
+        const double kept = sqrt(pow(1.0 - c_short, t) * job->sizes[K + i]);
         double *stay = job->stay;
         job->own[K + i] = kept * (1.0 + t * c_short / 2.0);
         memset(stay, 0, (size_t)active * sizeof(double));
@@ -166,7 +183,7 @@ static void NAME(pulse_coefficients)(void *shared) {
             if (!(job->weights[r] > 0)) continue;
             double e = u[r * k + K + i];
             for (ptrdiff_t l = 0; l < longs; l++) e += job->of_a[r * active + l] * cross[job->pick[l] * M + i];
-            const double mixed = -c_short / 2.0 * kept / sqrt(1.0 + h) * job->weights[r] * e;
+            const double mixed = -c_short / 2.0 * kept * (1.0 + less[K + i]) * job->weights[r] * e;
             const double *of_b = job->of_b + r * active;
             ((REAL *)job->mix_short)[i * job->better + better++] = (REAL)mixed;
             for (ptrdiff_t j = 0; j < active; j++) stay[j] += mixed * of_b[j];
@@ -315,24 +332,34 @@ static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, pt
     }
 }
 
-/* a of z and of the last path, B U, V. */
+/* Rows x, whose numbers are in `which`, as B and L^-1 leave them, each times its part in G. */
+static void NAME(turn_rows)(const Pulse *job, const ptrdiff_t *which, ptrdiff_t tall, ptrdiff_t start,
+                            ptrdiff_t count, ptrdiff_t width, const REAL *axes, REAL *x, REAL *out) {
+    const ptrdiff_t active = job->active, first = job->count + job->paths, stride = job->turned_stride;
+    for (ptrdiff_t i = 0; i < tall; i++) {
+        const ptrdiff_t row = which[i];
+        const REAL part = (REAL)job->part[row];
+        REAL *to = x + i % MIX_ROWS * width;
+        NAME(pack_row)(NAME(row_of)(job, 0, row) + start, count, width, to);
+        if (row < first + job->longs)
+            NAME(add_products)(1, (const REAL *)(row < first ? job->real_a : job->of_long) +
+                               (row < first ? row : row - first) * active, active, active, axes, width, to);
+        for (ptrdiff_t j = 0; j < count; j++) out[i * stride + j] = part * to[j];
+    }
+}
+
+/* G: a of the rows that add to it, of the last path, B U and V; then a of the rows that take away. */
 static void NAME(pulse_turned)(const Pulse *job, ptrdiff_t start, ptrdiff_t count, ptrdiff_t width,
                                const REAL *axes, REAL *x) {
-    const ptrdiff_t active = job->active, R = job->count, first = R + job->paths;
+    const ptrdiff_t R = job->count, all = R + job->paths + job->longs + job->shorts;
     REAL *out = (REAL *)job->turned + start;
-    for (ptrdiff_t i = 0; i < first; i++) {
-        if (i == R || i == R + 1) continue; /* p_sigma and p_c have no part in A */
-        NAME(pack_row)(NAME(row_of)(job, 0, i) + start, count, width, x);
-        NAME(add_products)(1, (const REAL *)job->real_a + i * active, active, active, axes, width, x);
-        NAME(write_rows)(x, 1, width, count, NULL, out, 0);
-        out += job->turned_stride;
-    }
-    for (ptrdiff_t i = 0; i < job->longs + job->shorts; i++, out += job->turned_stride) {
-        NAME(pack_row)(NAME(row_of)(job, 0, first + i) + start, count, width, x);
-        if (i < job->longs)
-            NAME(add_products)(1, (const REAL *)job->of_long + i * active, active, active, axes, width, x);
-        NAME(write_rows)(x, 1, width, count, NULL, out, 0);
-    }
+    for (int against = 0; against < 2; against++)
+        for (ptrdiff_t i = 0; i < all; i++) {
+            if (i == R || i == R + 1) continue; /* p_sigma and p_c have no part in A */
+            if ((i < R && job->ranks[i] < 0) != against) continue;
+            NAME(turn_rows)(job, &i, 1, start, count, width, axes, x, out);
+            out += job->turned_stride;
+        }
 }
 
 /* D moves; the rows of F and H follow. */

@@ -99,13 +99,16 @@ static PyObject *pulse_sample(PyObject *self, PyObject *const *args, Py_ssize_t 
 static void pulse_space(Pulse *job, Space_of_call *space, size_t size) {
     const double k = (double)(job->longs + job->shorts), rows = (double)(job->count + job->paths);
     const double R = (double)job->count, n = (double)job->n;
-    job->partial_size = (ptrdiff_t)(rows * k) + job->longs * job->shorts + 1;
+    job->partial_size = (ptrdiff_t)(rows * k) + job->longs * job->shorts + 1 + job->count;
     space->used = 0;
     job->pick = piece(space, k + 1, sizeof(ptrdiff_t));
     job->partial = piece(space, (double)job->units * (double)job->partial_size, sizeof(double));
     job->of_a = piece(space, rows * k, sizeof(double));
     job->of_b = piece(space, rows * k, sizeof(double));
     job->of_d = piece(space, rows * k, sizeof(double));
+    job->part = piece(space, rows + k, sizeof(double));
+    job->more = piece(space, k, sizeof(double));
+    job->less = piece(space, k, sizeof(double));
     job->own = piece(space, k, sizeof(double));
     job->stay = piece(space, k, sizeof(double));
     job->excess = piece(space, n, sizeof(double));
@@ -165,7 +168,7 @@ static PyObject *pulse_learn(PyObject *self, PyObject *const *args, Py_ssize_t c
         !(scales = array_like(&views, args[5], "scales", 1, z, 1)) || !has_shape(scales, "scales", 1, columns(z)) ||
         metric_of(&views, args + 6, z, &axes, &job.longs, &gains) ||
         !(sizes = array(&views, args[9], "sizes", 1, "d", 0)) || !has_shape(sizes, "sizes", 1, axes->shape[0]) ||
-        !(rates = array(&views, args[10], "rates", 1, "d", 0)) || !has_shape(rates, "rates", 1, 8))
+        !(rates = array(&views, args[10], "rates", 1, "d", 0)) || !has_shape(rates, "rates", 1, 12))
         goto fail;
     job.n = columns(z);
     job.count = z->shape[0];
@@ -215,6 +218,7 @@ static PyObject *pulse_learn(PyObject *self, PyObject *const *args, Py_ssize_t c
     const double *rate = rates->buf;
     job.scale = rate[0], job.share = rate[1], job.pull = rate[2], job.reach = rate[3], job.far = rate[4];
     job.c_1_long = rate[5], job.c_mu_long = rate[6], job.c_short = rate[7];
+    job.c_mu = rate[8], job.c_1 = rate[9], job.against = rate[10], job.fade = rate[11];
     job.width = unit_width(job.n);
     job.units = larger(1, (job.n + job.width - 1) / job.width);
     const Kernels *kernels = kernels_for(self, z);
@@ -336,10 +340,12 @@ static PyObject *stretched(PyObject *self, PyObject *const *args, Py_ssize_t cou
     const size_t size = (size_t)rows->itemsize, block = size == sizeof(float) ? 480 : 240;
     job.pick = malloc((size_t)(k + 1) * sizeof(ptrdiff_t));
     if (job.pick) job.active = pick_active(job.gains, k, k, job.pick, &longs);
-    job.partial = malloc((size_t)(job.units * job.count * job.active + 1) * sizeof(double));
+    job.partial = malloc((size_t)(job.units * job.count * job.active + k + 1) * sizeof(double));
     job.coefficients = malloc((size_t)(job.count * job.active + 1) * size);
     if (job.pick && job.partial && job.coefficients) {
         const Kernels *kernels = kernels_for(self, rows);
+        job.factors = job.partial + job.units * job.count * job.active;
+        for (ptrdiff_t i = 0; i < job.active; i++) job.factors[i] = pow(1.0 + job.gains[job.pick[i]], job.power) - 1.0;
         Team team = {.work = {kernels->stretch_project, kernels->stretch_mix}, .between = kernels->stretch_fold,
                      .phases = 2, .job = &job, .units = job.units, .scratch = ((size_t)job.active + ROWS) * block * size};
         Py_BEGIN_ALLOW_THREADS

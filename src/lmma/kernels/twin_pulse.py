@@ -35,6 +35,8 @@ class Ranks(NamedTuple):
 
     ranks: Array  # (rows,) v_i, float64
     weights: Array  # (rows,) w_i, 0 where not selected; float64
+    better: int  # how many were selected
+    worse: int  # how many have negative v_i
     generations: int
 
 
@@ -49,6 +51,10 @@ class Rates(NamedTuple):
     c_1_long: float
     c_mu_long: float
     c_short: float
+    c_mu: float  # of A, all that follow
+    c_1: float
+    against: float  # of those with negative v_i, at length 1
+    fade: float
 
 
 class Turns(NamedTuple):
@@ -64,7 +70,7 @@ class Learned(NamedTuple):
 
     long_rows: Array  # of F, as A shows them: what stays, the path, what was selected
     short_rows: Array  # of H, as A^-T shows them: what stays, what was selected against
-    turned: Array  # a of z and of the last path, B U and V; no rows where A is the identity
+    turned: Array  # G + fade I: rows to be added squared, then ``worse`` rows to be subtracted; none if A = I
 
 
 def pulse_sample(
@@ -107,14 +113,16 @@ def pulse_learn(
     metric: Metric,
     rates: Rates,
     turns: Turns | None = None,
+    out: Learned | None = None,
     *,
     threads: int = 0,
 ) -> Learned:
     """Let D learn from the ranked ``z``, and return the rows from which H and F will.
 
     ``paths`` are p_sigma, p_c and, where there is a matrix A, p_A. ``metric.scales`` are changed in place.
+    The arrays of ``out``, returned earlier, may be used again.
     """
-    v, w, t = ranked
+    v, w, _, _, t = ranked
     count, dtype = len(z), z.dtype
     better, worse = w > 0, v < 0
     U, V = metric.axes[: metric.longs], metric.axes[metric.longs :]
@@ -166,9 +174,16 @@ def pulse_learn(
 
     if turns is None:
         return Learned(long_rows, short_rows, z[:0])
-    a = np.delete(base, [count, count + 1], axis=0)
-    a += rows(np.delete(of_a, [count, count + 1], axis=0), metric.axes)
-    return Learned(long_rows, short_rows, np.vstack((a, rows(of_long, metric.axes), V)))
+    a = base + rows(of_a, metric.axes)
+    # B L^-2 B = I - (B U)^T s/(1 + s) B U - V^T h/(1 + h) V
+    turned = np.vstack((a[:count][~worse], a[-1:], rows(of_long, metric.axes), V, a[:count][worse]))
+    fixed = rates.fade * metric.gains / (1 + metric.gains)
+    lengths2 = np.maximum(np.sum(np.square(z[worse], dtype=np.float64), axis=1), 1e-30)
+    taken = -rates.c_mu * rates.against * v[worse] / lengths2
+    turned *= np.sqrt(np.concatenate((rates.c_mu * v[~worse], [rates.c_1], fixed, taken)))[:, None].astype(
+        dtype
+    )
+    return Learned(long_rows, short_rows, turned)
 
 
 def _rescaled(g: Array, metric: Metric, rates: Rates, generations: int) -> Array:
@@ -216,7 +231,13 @@ def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, 
     return sizes, fourths
 
 
-def stretched(rows: Array, axes: Array, gains: Array, power: float, *, threads: int = 0) -> Array:
-    """Return ``(I + U^T diag(gains) U)^power`` times each row, for orthonormal axes U."""
+def stretched(
+    rows: Array, axes: Array, gains: Array, power: float, out: Array | None = None, *, threads: int = 0
+) -> Array:
+    """Return ``(I + U^T diag(gains) U)^power`` times each row, for orthonormal axes U.
+
+    ``out`` may be ``rows`` itself.
+    """
     factors = (1 + gains) ** power - 1
-    return rows + ((rows @ axes.T) * factors).astype(rows.dtype) @ axes
+    total: Array = np.add(rows, ((rows @ axes.T) * factors).astype(rows.dtype) @ axes, out=out)
+    return total

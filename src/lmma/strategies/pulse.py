@@ -90,6 +90,16 @@ def axes(n: int) -> int:
     return max(0, min(n - 1, int(3.3 * math.log(n))))
 
 
+def default_period(n: int, lam: int) -> int:
+    """Return how many generations the metric learns from at once: 4, or fewer of many candidates."""
+    return max(1, min(4, int(1.3 * n / lam), HELD // (n * lam)))
+
+
+def learning_rows(n: int, lam: int) -> int:
+    """Return how many rows of n numbers learning holds: z collected, then z at hand, H and F."""
+    return 2 * default_period(n, lam) * lam + 4 * axes(n) + lam + 16
+
+
 def mean_weights(weights: Array, count: int) -> Array:
     """Return W_i for ``count`` ranked candidates: the worse half counts against."""
     total: Array = AGAINST * np.minimum(active_weights(count), 0.0)
@@ -120,7 +130,7 @@ class PulseParameters(Parameters):
     c_c: float = constant(lambda p: 4 / (p.n + 4))
     c_1: float = constant(lambda p: 1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_1)
     c_mu: float = constant(lambda p: min(1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_mu, CAP))
-    period: int = constant(lambda p: max(1, min(int(p.n / (2.4 * p.lam)), HELD // (p.n * p.lam))))
+    period: int = constant(lambda p: default_period(p.n, p.lam))
 
     def _check(self) -> None:
         for name in ("k_long", "k_short"):
@@ -155,6 +165,8 @@ class Pulsing(Transform):
         self.cross = np.zeros((p.k_short, p.k_long))  # V U^T
         self.concentration = np.ones(p.k_short)
         self.path = np.zeros(n, dtype=dtype)
+        self._learned: kernels.Learned | None = None  # arrays to be used again
+        self.origin, self.unit = np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
 
     def parts(self) -> dict[str, object]:
         """Return A, and what waits to be learned from."""
@@ -213,7 +225,7 @@ class Pulsing(Transform):
             )
             return
         kernels.pulse_sample(
-            source.key, place, self.metric, self.cross, np.zeros_like(mean), np.ones_like(mean), z, out,
+            source.key, place, self.metric, self.cross, self.origin, self.unit, z, out,
             threads=self.threads,
         )  # fmt: skip
         np.multiply(self.core.times(out), steps, out=out)
@@ -251,48 +263,37 @@ class Pulsing(Transform):
             self._learn(ranked, p_sigma)
 
     def _learn(self, ranked: Ranked, p_sigma: Array) -> None:
-        p, z, t = self.parameters, ranked.z, ranked.ranks.generations
+        p, n, z, t = self.parameters, len(self.scales), ranked.z, ranked.ranks.generations
         k, short = p.k_long, self.contraction / (1 + self.contraction)
         theta = 1 / (1 + 0.3 * float(np.sum(short**2 / self.concentration)))
+        # Negative weights are scaled as if z_i had length sqrt(n), and count less in A where many candidates
+        # would make it singular; it keeps its size where selection is random
+        against = min(1.0, 1 / max(2 * n * p.c_mu * t, 1e-300))
+        fade = t * (p.c_1 + p.c_mu * (1 - against))
         rates = kernels.Rates(
             p.c_scale * theta / 2, p.path_share * t, p.pull, REACH, (1 - theta) ** 2,
-            p.c_1_long, p.c_mu_long, p.c_short,
+            p.c_1_long, p.c_mu_long, p.c_short, p.c_mu, p.c_1 * t, n * against, fade,
         )  # fmt: skip
         paths = np.vstack((p_sigma, self.path, *self.core.paths))
-        turns = self.core.turns(z, paths, self.axes, CAUTION)
-        F, H, turned = kernels.pulse_learn(
-            z, paths, ranked.ranks, self.metric, rates, turns, threads=self.threads
-        )  # D, and the rows of H and F
+        turns = self.core.turns(z, paths, self.axes)
+        self._learned = kernels.pulse_learn(
+            z, paths, ranked.ranks, self.metric, rates, turns, self._learned, threads=self.threads
+        )
+        F, H, G = self._learned
         if turns is not None:
-            self._learn_core(ranked, turned)
+            self.core.learn(G, ranked.ranks.worse, fade)
             F, H = self.core.solved(F), self.core.transposed_times(H)
 
         T, fourths = kernels.leading_axes(H, self.short_axes, threads=self.threads)
-        rho = np.maximum(min(len(self.scales) / 4, SPAN) * fourths, 1.0) ** 3
+        rho = np.maximum(min(n / 4, SPAN) * fourths, 1.0) ** 3
         np.maximum(T - p.tau_short * rho, 0.0, out=self.contraction)
-        F = self.contracted(F, 0.5)
+        kernels.stretched(F, self.short_axes, self.contraction, 0.5, F, threads=self.threads)  # B^-1
         self.path[...] = F[k]
         F[k] *= math.sqrt(p.c_1_long * t)
         S, _ = kernels.leading_axes(F, self.long_axes, threads=self.threads)
         np.maximum(S - p.tau_long, 0.0, out=self.expansion)
         self.long_sizes[...], self.short_sizes[...], self.concentration[...] = S, T, rho
         self.cross[...] = self.short_axes @ self.long_axes.T
-
-    def _learn_core(self, ranked: Ranked, turned: Array) -> None:
-        """Let A learn, such that it keeps its size where selection is random.
-
-        Negative weights are scaled as if z_i had length sqrt(n), and count less where many candidates would
-        make A singular.
-        """
-        p, n, z, (v, _, t) = self.parameters, len(self.scales), ranked.z, ranked.ranks
-        most = 2 * n * p.c_mu * t
-        against = min(1.0, 1 / most) if most > 0 else 0.0
-        fade = t * (p.c_1 + p.c_mu * (1 - against))
-        lengths2 = np.maximum(np.einsum("ij,ij->i", z, z), 1e-30)
-        weights = p.c_mu * np.where(v < 0, v * (n * against) / lengths2, v)
-        # B L^-2 B = I - (B U)^T s/(1 + s) B U - V^T h/(1 + h) V
-        fixed = fade * self.gains / (1 + self.gains)
-        self.core.learn(turned, np.concatenate((weights, [p.c_1 * t], fixed)), fade)
 
     def balance(self, generation: int) -> float:
         """Scale D to geometric mean 1 now and then."""
@@ -316,7 +317,7 @@ class PulsingES(ES):
     core: ClassVar[type[Core]]
 
     def _make_transform(self) -> Pulsing:
-        return Pulsing(self.n, self.parameters, self.dtype, self.core(self.n, self.popsize, self.dtype))
+        return Pulsing(self.n, self.parameters, self.dtype, self.core(self.n, CAUTION, self.dtype))
 
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation, its mean taken with negative weights too.
@@ -361,7 +362,7 @@ class Pulse(PulsingES):
 
     name = "pulse"
     core = IdentityCore
-    rows = staticmethod(lambda n, popsize: 8 * popsize + 6 * axes(n) + 12)
+    rows = staticmethod(lambda n, popsize: learning_rows(n, popsize) + 2 * popsize)
 
 
 @final
@@ -388,4 +389,6 @@ class PulseFull(PulsingES):
 
     name = "pulse-full"
     core = FullCore
-    rows = staticmethod(lambda n, popsize: 3 * n + 12 * popsize + 8 * axes(n) + 12)
+    rows = staticmethod(
+        lambda n, popsize: 6 * n + 3 * learning_rows(n, popsize)
+    )  # and images, duals, rows of G

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
+from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.rank_weights import active_weights
 from lmma.strategies.parts.recombination import Array, Selection
 
@@ -27,35 +28,36 @@ class Collected:
     =============  ===========================  =====================================================
     code           shape                        meaning
     =============  ===========================  =====================================================
-    ``z``          ((period - 1) lam, n)        rows that wait, best first within each generation
-    ``selected``   (period - 1,)                how many of each generation were selected
+    ``z``          (period lam, n)              rows, best first within each generation
+    ``selected``   (period,)                    how many of each generation were selected
     ``waiting``    int                          generations that wait
     =============  ===========================  =====================================================
     """
 
-    STATE = ("z", "selected", "waiting")
+    STATE = ("held", "selected", "waiting")
     threads: int = 0  # has no kernels
 
     def __init__(self, period: int, lam: int, n: int, dtype: npt.DTypeLike, weights: Array) -> None:
-        self.z = np.zeros(((period - 1) * lam, n), dtype=dtype)
-        self.selected = np.zeros(period - 1, dtype=np.int64)
+        self.z: Array = spaced(period * lam, n, dtype)
+        self.selected = np.zeros(period, dtype=np.int64)
         self.waiting = 0
         self.lam, self.weights = lam, weights.tobytes()
 
+    @property
+    def held(self) -> Array:
+        """The rows that can wait between two generations: all but the last one's."""
+        return self.z[: -self.lam]
+
     def add(self, best: Selection) -> Ranked | None:
-        """Add a generation; return all of them, and begin anew, where the period is over."""
-        waiting, lam = self.waiting, self.lam
-        if waiting < len(self.selected):
-            rows = self.z[waiting * lam : (waiting + 1) * lam]
-            np.take(best.sampled_z, best.order, axis=0, out=rows, mode="clip")
-            self.selected[waiting] = len(best.weights)
-            self.waiting += 1
+        """Add a generation; where the period is over, return all of them, until the next is added."""
+        start = self.waiting * self.lam
+        np.take(best.sampled_z, best.order, axis=0, out=self.z[start : start + self.lam], mode="clip")
+        self.selected[self.waiting] = len(best.weights)
+        self.waiting += 1
+        if self.waiting < len(self.selected):
             return None
-        z = np.empty((len(self.z) + lam, self.z.shape[1]), dtype=self.z.dtype)
-        z[:-lam] = self.z
-        np.take(best.sampled_z, best.order, axis=0, out=z[-lam:], mode="clip")
         self.waiting = 0
-        return Ranked(z, ranks_of((*self.selected.tolist(), len(best.weights)), lam, self.weights))
+        return Ranked(self.z, ranks_of(tuple(self.selected.tolist()), self.lam, self.weights))
 
 
 @lru_cache(16)
@@ -71,4 +73,5 @@ def ranks_of(selected: tuple[int, ...], lam: int, weights: bytes) -> kernels.Ran
         row /= row.sum()
     flat = shares.ravel()
     ranks.flags.writeable = flat.flags.writeable = False  # every caller shares them
-    return kernels.Ranks(ranks, flat, len(selected))
+    better, worse = np.count_nonzero(flat > 0), np.count_nonzero(ranks < 0)
+    return kernels.Ranks(ranks, flat, int(better), int(worse), len(selected))

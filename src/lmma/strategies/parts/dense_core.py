@@ -17,6 +17,7 @@ from lmma.strategies.parts.linalg import row_squares
 from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 
 RENEW = 250  # products between two exact inversions, against drift
+WATCH = 4  # products between two looks at the correlations: they change slowly
 
 
 class Core(ABC):
@@ -26,7 +27,7 @@ class Core(ABC):
     threads: int = 0  # NumPy's BLAS has its own
 
     @abstractmethod
-    def __init__(self, n: int, lam: int, dtype: npt.DTypeLike) -> None: ...
+    def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None: ...
 
     @abstractmethod
     def times(self, rows: Array) -> Array:
@@ -54,12 +55,15 @@ class Core(ABC):
         """Let the path follow the selected z."""
 
     @abstractmethod
-    def turns(self, z: Array, paths: Array, axes: Array, caution: float) -> kernels.Turns | None:
+    def turns(self, z: Array, paths: Array, axes: Array) -> kernels.Turns | None:
         """Return all rows as A and A^-T show them, or None where these change nothing."""
 
     @abstractmethod
-    def learn(self, rows: Array, gains: Array, fade: float) -> None:
-        """Let A become A (I + G/2), now or later: G = sum_p gains_p q_p q_p^T - fade I with the rows q_p."""
+    def learn(self, rows: Array, against: int, fade: float) -> None:
+        """Let A become A (I + G/2), now or later: G = sum_p +-q_p q_p^T - fade I with the rows q_p.
+
+        The last ``against`` rows are subtracted.
+        """
 
 
 @final
@@ -68,7 +72,7 @@ class IdentityCore(Core):
 
     paths = ()
 
-    def __init__(self, n: int, lam: int, dtype: npt.DTypeLike) -> None:
+    def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None:
         """Keep nothing."""
 
     def times(self, rows: Array) -> Array:
@@ -85,10 +89,10 @@ class IdentityCore(Core):
     def follow(self, best: Selection, rate: float) -> None:
         """Do nothing."""
 
-    def turns(self, z: Array, paths: Array, axes: Array, caution: float) -> None:
+    def turns(self, z: Array, paths: Array, axes: Array) -> None:
         """Return None."""
 
-    def learn(self, rows: Array, gains: Array, fade: float) -> None:
+    def learn(self, rows: Array, against: int, fade: float) -> None:
         """Do nothing."""
 
 
@@ -102,22 +106,23 @@ class FullCore(Core):
     A            ``matrix``         (n, n)    and its ``inverse``
     G            ``change``         (n, n)    by which A will be multiplied
     p_A          ``path``           (n,)      evolution path of z
-    kappa_j      ``inflation``      (n,)      C_jj (C^-1)_jj with C = A A^T: 1 where uncorrelated
+    -            ``damping``        (n,)      ((1 + kappa_j)/2)^-caution, kappa_j = C_jj (C^-1)_jj, C = A A^T
     -            ``waiting``        int       rows that G has been summed up from
     ===========  =================  ========  ==========================================================
     """
 
-    STATE = ("matrix", "inverse", "change", "path", "inflation", "waiting", "age")
+    STATE = ("matrix", "inverse", "change", "path", "damping", "waiting", "age")
 
-    def __init__(self, n: int, lam: int, dtype: npt.DTypeLike) -> None:
+    def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None:
         self.matrix = np.eye(n, dtype=dtype)
         self.inverse = np.eye(n, dtype=dtype)
         self.change = np.zeros((n, n), dtype=dtype)
         self.path = np.zeros(n, dtype=dtype)
-        self.inflation = np.ones(n, dtype=dtype)
+        self.damping = np.ones(n, dtype=dtype)  # of D, as A must undo what D does to a rotated function
+        self.caution = caution
         self.waiting = 0
         self.age = 0
-        self.enough = n * n // 100  # rows: each of them changes A by about 1/n^2
+        self.enough = max(4 * n, n * n // 10)  # rows: each of them changes A by about 1/n^2
 
     @property
     def paths(self) -> tuple[Array, ...]:
@@ -144,15 +149,16 @@ class FullCore(Core):
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
         return row_squares(self.matrix, columns), axes @ self.matrix[columns].T
 
-    def turns(self, z: Array, paths: Array, axes: Array, caution: float) -> kernels.Turns:
+    def turns(self, z: Array, paths: Array, axes: Array) -> kernels.Turns:
         """Return all rows as A and A^-T show them, and how much less D learns where A has correlations."""
         rows = np.concatenate((z, paths, axes))
-        damping = ((1 + self.inflation) / 2) ** -caution
-        return kernels.Turns(rows @ self.matrix.T, rows @ self.inverse, damping)
+        return kernels.Turns(rows @ self.matrix.T, rows @ self.inverse, self.damping)
 
-    def learn(self, rows: Array, gains: Array, fade: float) -> None:
+    def learn(self, rows: Array, against: int, fade: float) -> None:
         """Add to G; multiply A and its inverse where enough rows have been summed up."""
-        self.change += (gains.astype(rows.dtype)[:, None] * rows).T @ rows
+        more, less = rows[: len(rows) - against], rows[len(rows) - against :]
+        self.change += more.T @ more
+        self.change -= less.T @ less
         self.change.flat[:: len(self.change) + 1] -= fade
         self.waiting += len(rows)
         if self.waiting >= self.enough:
@@ -170,5 +176,8 @@ class FullCore(Core):
             self.inverse[...] = np.linalg.solve(self.change, self.inverse)
         self.change[...] = 0
         self.waiting = 0
-        self.inflation[...] = np.einsum("ij,ij->i", self.matrix, self.matrix)
-        self.inflation *= np.einsum("ij,ij->j", self.inverse, self.inverse)
+        if self.age % WATCH and self.age > WATCH:
+            return
+        kappa = np.einsum("ij,ij->i", self.matrix, self.matrix)
+        kappa *= np.einsum("ij,ij->j", self.inverse, self.inverse)
+        self.damping[...] = ((1 + kappa) / 2) ** -self.caution
