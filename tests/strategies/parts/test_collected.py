@@ -29,6 +29,11 @@ def test_rows_come_ranked_once_the_period_is_over():
     assert collected.add(selection([0, 1, 2, 3], z[2])) is None  # begins anew
 
 
+def test_long_rows_come_in_the_same_order():
+    collected, z = Collected(1, 3, 10_000, "float64"), np.random.default_rng(0).standard_normal((3, 10_000))
+    np.testing.assert_array_equal(collected.add(selection([2, 0], z)).z, z[[2, 0]])
+
+
 def test_what_is_held_back_is_not_what_will_be_drawn_next():
     collected = Collected(2, 4, 2, "float64")
     z = np.arange(8.0).reshape(4, 2)

@@ -45,7 +45,12 @@ class Collected:
     def add(self, best: Selection) -> Ranked | None:
         """Add a generation; where the period is over, return all of them, until the next is added."""
         count, start = len(best.order), int(self.valid[: self.waiting].sum())
-        np.take(best.sampled_z, best.order, axis=0, out=self.z[start : start + count], mode="clip")
+        rows = self.z[start : start + count]
+        if rows.flags.c_contiguous:
+            np.take(best.sampled_z, best.order, axis=0, out=rows, mode="clip")
+        else:  # long rows with gaps between them, which NumPy would take by way of a copy
+            for row, k in zip(rows, best.order.tolist(), strict=True):
+                row[...] = best.sampled_z[k]
         self.valid[self.waiting] = count
         self.waiting += 1
         if self.waiting < len(self.valid):
