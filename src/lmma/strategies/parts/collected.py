@@ -51,7 +51,12 @@ class Collected:
     def add(self, best: Selection) -> Ranked | None:
         """Add a generation; where the period is over, return all of them, until the next is added."""
         start = self.waiting * self.lam
-        np.take(best.sampled_z, best.order, axis=0, out=self.z[start : start + self.lam], mode="clip")
+        rows = self.z[start : start + self.lam]
+        if rows.flags.c_contiguous:
+            np.take(best.sampled_z, best.order, axis=0, out=rows, mode="clip")
+        else:  # long rows with gaps between them, which NumPy would take by way of a copy
+            for row, k in zip(rows, best.order.tolist(), strict=True):
+                row[...] = best.sampled_z[k]
         self.selected[self.waiting] = len(best.weights)
         self.waiting += 1
         if self.waiting < len(self.selected):
