@@ -1,6 +1,6 @@
 """A sampler for Optuna: ``optuna.create_study(sampler=LmmaSampler())``.
 
-Needs Optuna: ``pip install 'lmma[optuna]'``.
+Needs Optuna, the extra ``optuna``.
 
 Candidates are functions of (seed, generation, number), so a trial remembers two integers and nothing else:
 any process rebuilds the search by telling the stored values again. Processes share a study through its
@@ -78,10 +78,10 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
 
     Examples
     --------
-    >>> import optuna                                                         # doctest: +SKIP
-    >>> from lmma.integrations.optuna import LmmaSampler                      # doctest: +SKIP
-    >>> study = optuna.create_study(sampler=LmmaSampler(seed=1))              # doctest: +SKIP
-    >>> study.optimize(lambda trial: trial.suggest_float("x", -5, 5) ** 2, n_trials=100)  # doctest: +SKIP
+    ::
+
+        study = optuna.create_study(sampler=LmmaSampler(seed=1))
+        study.optimize(lambda trial: trial.suggest_float("x", -5, 5) ** 2, n_trials=100)
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
         return f"<LmmaSampler: method={self.method!r}, restarts={self.restarts}, seed={self.seed}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        state = vars(self) | {"_searches": {}}  # rebuilt from the trials
+        state: dict[str, Any] = vars(self) | {"_searches": {}}  # rebuilt from the trials
         del state["_lock"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        self.__dict__ |= state | {"_lock": threading.Lock()}
 
     def reseed_rng(self) -> None:
         """Do nothing to the search, whose numbers belong to the trials; other parameters get new ones."""
@@ -220,10 +220,11 @@ def _outcomes(study: Study, label: str) -> list[Outcome]:
     sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
     trials = [trial for trial in study.get_trials(deepcopy=False) if label in trial.system_attrs]
     trials.sort(key=lambda t: (t.datetime_complete is None, t.datetime_complete or 0, t.number))
-    return [
-        Outcome(*trial.system_attrs[label], value=_value(trial, sign), violation=_violation(trial))
-        for trial in trials
-    ]
+    outcomes = []
+    for trial in trials:
+        generation, number = trial.system_attrs[label]
+        outcomes.append(Outcome(generation, number, _value(trial, sign), _violation(trial)))
+    return outcomes
 
 
 def _value(trial: FrozenTrial, sign: float) -> float | None:

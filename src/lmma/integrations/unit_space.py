@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[np.floating]
 CHOSEN = 0.75  # the coordinate of a choice to start from; the others are in the middle
 
 
