@@ -55,7 +55,7 @@ def test_a_checkpoint_of_the_command_line(shown, capsys, tmp_path):
     said = shown(log)
     assert said["best value"] == best
     assert said["evaluations"] == "300 in 30 generations"
-    assert said["to see it"] == f"lmma plot {log}"
+    assert said["to see it"] == f"lmma plot {log}, or lmma watch"
 
 
 def test_a_checkpoint_of_a_program_and_its_x(shown, tmp_path):

@@ -21,6 +21,7 @@ COMMANDS = {
     "resume": "go on with a run that was saved by minimize --checkpoint",
     "show": "say what is in a checkpoint, log, store or result, without running anything",
     "plot": "draw a run from the records of minimize --log, also while it goes on",
+    "watch": "show runs on a live page in the browser, from the records of minimize --log",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
     "attack": "turn correctly classified images into adversarial ones for a random forest",

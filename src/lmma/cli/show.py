@@ -163,7 +163,7 @@ def _log(file: Path) -> Found:
         *_failed(last.get("failures"), []),
         *([("restarts", f"{last['restarts']:,}")] if last.get("restarts") else []),
         ("stopped", "a log does not say why, nor method and x: the checkpoint or the result of the run does"),
-        ("to see it", f"lmma plot {shlex.quote(str(file))}"),
+        ("to see it", f"lmma plot {shlex.quote(str(file))}, or lmma watch"),
     ]
     return rows, None
 

@@ -7,15 +7,12 @@ import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult
 
 from lmma.kernels.words import one_line, shown
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LINES = 25  # of a printed result, at most
 WIDTH = 96  # of one of them, without its label
@@ -43,8 +40,8 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
 
         save(self, path)
 
-    def plot(self, *, target: float | None = None, title: str | None = None) -> Figure:
-        """Return a figure of the best value and the step size over evaluations.
+    def plot(self, *, target: float | None = None, title: str | None = None) -> Any:
+        """Return a ``matplotlib.figure.Figure`` of the best value and the step size over evaluations.
 
         It needs the record that ``minimize(..., history=True)`` keeps.
         """
