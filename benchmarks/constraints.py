@@ -5,8 +5,8 @@
 
 An evaluation is one call of a simulation that gives the value and all constraints. A problem is solved by the
 first point that violates no constraint by more than 1e-8 and whose value is within 1e-6 of the optimum,
-relative where the optimum is larger than 1. Cells are medians over seeds; a number in brackets counts runs
-that solved it if not all did. COBYQA draws nothing: it runs once. Bounds are bounds for everybody.
+relative where the optimum is larger than 1. Cells are medians over seeds; a number in brackets counts the
+runs that solved it if not all did. COBYQA draws nothing: it runs once. Bounds are bounds for everybody.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The lightest ten-bar truss whose members bear their stress and whose joints sag by two inches at most.
+"""The lightest truss of ten members that bear their stress, with joints that move by two inches at most.
 
-One simulation gives weight, stresses and displacements. The classic of structural optimisation: areas of at
-least 0.1 square inches, aluminium, two loads of 100,000 pounds; the lightest known weighs 5060.85 pounds.
+One simulation gives weight, stresses and displacements. The classic of structural optimisation: areas of
+at least 0.1 square inches, aluminium, two loads of 100,000 pounds; the lightest known weighs 5060.85 pounds.
 
     python examples/ten_bar_truss.py [PICTURE.svg]
 """

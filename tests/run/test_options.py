@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import importlib.util
 import inspect
+import math
 import re
 from pathlib import Path
 
@@ -79,6 +80,8 @@ EXAMPLES = {
     "timeout": ("2", 2.0), "quorum": ("0.85", 0.85), "on_error": ("raise", "raise"),
     "checkpoint": ("a.npz", "a.npz"), "log": ("a.jsonl", "a.jsonl"), "dtype": ("float32", "float32"),
     "threads": ("2", 2), "noise": ("average", "average"), "constants": ("m=20", {"m": 20}),
+    "constraints": ("math:hypot", math.hypot), "constraint_handling": ("rank", "rank"),
+    "feasibility_tol": ("1e-6", 1e-6),
 }  # fmt: skip
 
 

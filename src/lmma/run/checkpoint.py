@@ -190,7 +190,7 @@ def continue_from(run: Run, header: Header, arrays: Arrays) -> None:
         raw_at_best=arrays.get("raw_at_best"),
         finished=[SingleRun(**single) for single in header["finished"]],
     )
-    if header["constraints"]:
+    if header.get("constraints"):
         run.constraints.lay_out(header["constraints"])
         run.constraints.prepare(run.strategy)
     if header["plan"]["number"] != 0:

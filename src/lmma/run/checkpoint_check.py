@@ -48,8 +48,8 @@ def check_content(header: Header, arrays: Arrays) -> None:
     for place, error in enumerate(_list(header, "errors")):
         strings = isinstance(error, dict) and all(isinstance(words, str) for words in error.values())
         _want(strings, f"errors[{place}]")
-    for size in _list(header, "constraints"):
-        _want(_counts(size), "constraints")
+    sizes = header.get("constraints", [])
+    _want(isinstance(sizes, list) and all(_counts(size) for size in sizes), "constraints")
     for name in ("dropped", "deaths"):
         _want(_counts(header.get(name)), name)
     _want(isinstance(header.get("extra", {}), dict), "extra")

@@ -194,6 +194,8 @@ class Strategy(_Recorded, NoisyHooks):
             self.scale = np.ones(self.n, dtype=self.dtype)  # which keeps their steps from vanishing
         self.key = key_from(rng)
         self.tolx, self.tolfun = checked_tolerance("tolx", tolx), checked_tolerance("tolfun", tolfun)
+        self.constraint_options = ConstraintOptions()
+        self.constraints: Constrained | None = None
         self.generation = 0
         self.evaluations = 0
         self.failures = 0
@@ -210,8 +212,6 @@ class Strategy(_Recorded, NoisyHooks):
         self.settling: Settling | None = None
         if self.integers is not None:
             self.settling = Settling(2 * len(self.integers.columns), self.popsize)
-        self.constraint_options = ConstraintOptions()
-        self.constraints: Constrained | None = None
         self._asked: Array | None = None
         self._injected: list[Array] = []  # points that are to be candidates
         self._placed = 0  # so many of them are among the candidates that were asked for last
@@ -629,8 +629,10 @@ class Strategy(_Recorded, NoisyHooks):
             self.first_scale = max(abs(least), abs(most))
 
     def _inside(self, x: Array) -> Array:
-        """Return a copy of ``x``, moved into the box, its integers rounded."""
+        """Return a copy of ``x``, moved into the box and where linear equalities hold, integers rounded."""
         inside = x.copy() if self.box is None else self.box.inside(x)
+        if self.constraint_options.subspace is not None:
+            self.constraint_options.subspace.keep(inside[np.newaxis], self.box)
         return inside if self.integers is None else self.integers.rounded(inside)
 
     def _refuse_to_ask_twice(self, call: str) -> None:
