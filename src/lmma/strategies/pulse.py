@@ -333,11 +333,14 @@ class PulsingES(ES):
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation, its mean taken with negative weights too.
 
-        Candidates without a value rank last: the mean moves away from where evaluations fail.
+        Candidates without a value rank last: the mean moves away from where evaluations fail. Where ranks
+        alone say what is feasible, the worse half lies beyond an edge that the mean must reach, and not flee.
         """
         best = super()._select(order, values)
         if len(order) < self.popsize:
             order = np.concatenate((order, np.setdiff1d(np.arange(self.popsize), order)))
+        if self.constraints is not None and self.constraints.lagrangian is None:
+            return best._replace(order=order)
         weights = mean_weights(best.weights, len(order))
         z_mean = weighted_mean(weights, order, self.z, self.threads)
         mu_e = 1 / float(weights @ weights)
