@@ -226,7 +226,7 @@ class Constraints:
             for place, limits in enumerate(zip(*part.limits(count), strict=True))
             for sign, limit, equal in _sides(*map(float, limits))
         ]
-        if not sides and sum(sizes) > 0:
+        if not sides and any(sizes):
             raise ValueError("constraints have no finite limit: nothing is constrained")
         columns = list(zip(*sides, strict=True)) or [(), (), (), ()]
         self.layout = Layout(

@@ -322,11 +322,16 @@ class PulsingES(ES):
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation, its mean taken with negative weights too.
 
-        Candidates without a value rank last: the mean moves away from where evaluations fail.
+        Candidates without a value rank last: the mean moves away from where evaluations fail. Where ranks
+        alone say what is feasible, the worse half lies beyond an edge that the mean must reach, and not flee.
         """
         weights, total, mu_e = weights_of(self.parameters.weights.tobytes(), len(order), self.popsize)
         if len(order) < self.popsize:
             order = np.concatenate((order, np.setdiff1d(np.arange(self.popsize), order)))
+        if self.constraints is not None and self.constraints.lagrangian is None:
+            z_mean = weighted_mean(weights, order, self.z, self.threads)
+            d_mean, mu_e = self.transform.apply(z_mean), 1 / float(weights @ weights)
+            return Selection(order, values, weights, mu_e, z_mean, d_mean, self.z, None, self.threads)
         z_mean = weighted_mean(total, order, self.z, self.threads)
         d_mean = self.parameters.c_m * self.transform.apply(z_mean)
         if self.integers is not None:  # they jump: to be far from what is bad says little of where to go
