@@ -20,9 +20,9 @@ pytestmark = pytest.mark.xdist_group("site")
 WANTED = {
     "install": "start/install.html",
     "sigma0": "start/sigma0.html",
-    "noise": "limits.html",
-    "integer": "limits.html",
-    "constraint": "limits.html",
+    "noise": "noise.html",
+    "integer": "mixed_variables.html",
+    "constraint": "constraints.html",
     "pandas": "howto/watch.html",
     "maximise": "howto/maximise.html",
     "resume": "howto/resume.html",
