@@ -10,13 +10,13 @@ SOURCES := pyproject.toml setup.py $(shell find src/lmma -name '*.c' -o -name '*
 # One BLAS thread for each test process: more would only get into one another's way.
 QUIET_BLAS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: run test test-all lint sanitize bench docs figure clean help
+.PHONY: run test test-all lint sanitize bench docs docs-serve pages figure dist clean help
 
 run: $(VENV)/.installed-plot  ## minimise an ill-conditioned function of 100 variables and draw how it went
 	@mkdir -p out
 	$(BIN)/lmma minimize rotated-cigar --dim 100 --method lm-ma-es --seed 1 --plot out/convergence.png
 
-test: lint $(VENV)/.installed-engines  ## run all checks: formatting, lint, types, layers, tests
+test: lint docs $(VENV)/.installed-engines  ## run all checks: formatting, lint, types, layers, the site, tests
 	$(QUIET_BLAS) $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Peers, COCO's functions and the long versions; then the fast tests again without the compiled core.
@@ -37,8 +37,20 @@ sanitize: $(VENV)/.installed-test  ## run the tests of the C code under sanitize
 bench: $(VENV)/.installed-bench  ## measure a generation against its parts and against peers
 	$(BIN)/lmma bench cost --out out/bench
 
-docs: $(VENV)/.installed-docs  ## build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+docs: $(VENV)/.installed-docs  ## build the documentation into site/; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(VENV)/.installed-docs  ## show the documentation while it is written
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+pages: $(VENV)/.installed-test  ## make the pages again that are made from the code
+	for tool in options architecture algorithm1 cli stop; do $(BIN)/python docs/tools/$$tool.py; done
+
+dist: $(VENV)/.installed-test  ## build the source distribution and a wheel into dist/, and check them
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine abi3audit
+	LMMA_REQUIRE_COMPILED=1 $(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/abi3audit --strict dist/*.whl
 
 figure: $(VENV)/.installed-plot  ## draw the picture of the README again
 	$(BIN)/python examples/readme_figure.py

@@ -2,20 +2,26 @@
 
 Plain C against the stable ABI of Python 3.11 (buffers in, numbers out): no build dependency beyond a
 C compiler, no run-time dependency, one wheel for every later Python. Each extension is optional: where
-no compiler is found the installation succeeds and the NumPy twins do the work.
+no compiler is found the installation succeeds and the NumPy twins do the work. LMMA_REQUIRE_COMPILED=1
+makes a build that fails an error, which is what whoever builds wheels wants.
 """
 
+import os
+import re
 import sys
+import tomllib
 from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, setup
 
 windows = sys.platform == "win32"
 flags = ["/O2", "/std:c11"] if windows else ["-O3", "-std=gnu11", "-fno-math-errno", "-pthread"]
+optional = os.environ.get("LMMA_REQUIRE_COMPILED", "0") in ("", "0")
 
 
 def extension(name: str) -> Extension:
-    """Return the optional stable-ABI extension whose single source lies beside its module."""
+    """Return the stable-ABI extension whose single source lies beside its module."""
     source = "src/" + name.replace(".", "/") + ".c"
     return Extension(
         name,
@@ -25,11 +31,22 @@ def extension(name: str) -> Extension:
         extra_link_args=[] if windows else ["-pthread"],
         define_macros=[("Py_LIMITED_API", "0x030B0000")],
         py_limited_api=True,
-        optional=True,
+        optional=optional,
     )
+
+
+def readme() -> str:
+    """Return the README with absolute links: a package index knows no files beside it."""
+    with open("pyproject.toml", "rb") as file:
+        source = tomllib.load(file)["project"]["urls"]["Source"]
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^\]]*\])\((?!https?:)", rf"\1({source}/raw/main/", text)
+    return re.sub(r"\]\((?!https?:|#)", f"]({source}/blob/main/", text)
 
 
 setup(
     ext_modules=[extension("lmma.kernels._core"), extension("lmma.attack._forest")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    long_description=readme(),
+    long_description_content_type="text/markdown",
 )

@@ -10,6 +10,7 @@ and never done twice; --seconds starts no run after that time, so that a campaig
 """
 
 import argparse
+import csv
 import time
 from pathlib import Path
 
@@ -92,6 +93,21 @@ def table(records: list[dict], n: int) -> str:
     return markdown_table(rows, right=range(1, len(rows[0])))
 
 
+def earlier(path: Path) -> list[dict]:
+    """Return the runs of a runs.csv, as far as the tables need them."""
+    found = []
+    for row in csv.DictReader(path.open()):
+        reached = int(row["evaluations_to_target"]) if row["evaluations_to_target"] else None
+        found.append({
+            "spec": {k: row[k] if k in ("method", "problem") else int(row[k])
+                     for k in ("method", "problem", "n", "seed", "budget")},
+            "evaluations_to_target": reached, "success": reached is not None, "versions": {},
+            "evaluations": int(row["evaluations"]), "popsize": int(row["popsize"]), "reason": row["reason"],
+            "best_fun": float(row["best_fun"]), "cpu_seconds": float(row["cpu_seconds"]),
+        })  # fmt: skip
+    return found
+
+
 def publish(records: list[dict], folder: Path) -> None:
     """Write every run as CSV and one table for each n as Markdown."""
     dims = sorted({r["spec"]["n"] for r in records})
@@ -105,8 +121,9 @@ def publish(records: list[dict], folder: Path) -> None:
     )
     text = [
         "# Side by side on eleven functions",
-        "Evaluations to 1e-10 in thousands, median of the runs that reached it, three runs with seeds 401 to "
-        "403 unless counts stand beside the figure. Written by `benchmarks/frontier.py`; the runs are in "
+        "Evaluations to 1e-10 in thousands, median of the runs that reached it; three runs unless counts "
+        "stand beside the figure, seeds from 401 on for pulse, from 101 on for the others. Written by "
+        "`benchmarks/frontier.py`; the runs are in "
         "[runs.csv](runs.csv). Empty: not run.",
         *(table([r for r in records if r["spec"]["n"] == n], n) for n in dims),
         f"Versions: {', '.join(packages)}.",
@@ -140,6 +157,7 @@ def main() -> None:
     parser.add_argument(
         "--more", type=Path, nargs="*", default=[], help="stores whose runs the tables also show"
     )
+    parser.add_argument("--earlier", type=Path, help="a runs.csv whose runs the tables also show")
     options = parser.parse_args()
     with Store(options.store, record_fault) as store:
         if options.table:
@@ -147,6 +165,9 @@ def main() -> None:
             for path in options.more:
                 with Store(path, record_fault) as other:
                     records += other.records("run")
+            if options.earlier:
+                known = {r["spec"]["method"] for r in records}
+                records += [r for r in earlier(options.earlier) if r["spec"]["method"] not in known]
             publish(records, options.table)
             return
         first, _, last = options.seeds.partition("-")

@@ -9,6 +9,16 @@ import pytest
 pytest_plugins = ["real_clusters"]
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
+# Worker processes, signals and clusters as POSIX systems have them; elsewhere they are refused.
+POSIX = [
+    "cli/test_processes.py",
+    "cluster",
+    "evaluation/cluster",
+    "evaluation/pool",
+    "hostile/test_fuzz_pool.py",
+]
+collect_ignore = [] if os.name == "posix" else POSIX
+
 # A job started in the background ignores Ctrl-C, and so would every program that a test starts to interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

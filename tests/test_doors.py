@@ -11,7 +11,7 @@ import lmma
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
-FUNCTIONS = {"methods", "minimize", "register", "scipy_method", "strategy"}
+FUNCTIONS = {"load", "methods", "minimize", "register", "scipy_method", "strategy"}
 STRATEGIES = {
     "ACMAES", "CMAES", "CSAES", "PulseFull", "DLMMAES", "Pulse", "ES", "LMCMAES", "LMMAES", "LMMAESArchive",
     "MAES", "SepCMAES", "Strategy", "VDCMAES",

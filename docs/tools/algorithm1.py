@@ -12,35 +12,57 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "algorithm1.md"
 
-# Line by line; the colour says which algorithm a line belongs to, black ones are shared.
+# Line by line: which algorithm it belongs to (black ones are shared), how deep it lies, and what it says.
 LINES = [
     (
         "black",
-        "given n, lambda = 4 + floor(3 ln n), mu = floor(lambda / 2), w_i, mu_w, rates of each",
+        0,
+        r"given $n$, $\lambda = 4 + \lfloor 3 \ln n \rfloor$, $\mu = \lfloor \lambda/2 \rfloor$, $w_i$, $\mu_w$, rates of each",
     ),
-    ("black", "initialise t = 0, y, sigma, p_sigma = 0; blue: p_c = 0, C = I; violet: M = I; green: m_i = 0"),
-    ("black", "repeat"),
-    ("black", "  for i = 1 ... lambda"),
-    ("black", "    z_i ~ N(0, I)"),
-    ("black", "    d_i = z_i"),
-    ("blue", "    if t mod n/lambda = 0: M = C^(1/2)"),
-    ("blue, violet", "    d_i = M d_i"),
-    ("green", "    for j = 1 ... min(t, m)"),
-    ("green", "      d_i = (1 - c_d,j) d_i + c_d,j m_j (m_j . d_i)"),
-    ("black", "    f_i = f(y + sigma d_i)"),
-    ("black", "  y = y + sigma sum_i w_i d_i:lambda"),
-    ("black", "  p_sigma = (1 - c_sigma) p_sigma + sqrt(mu_w c_sigma (2 - c_sigma)) sum_i w_i z_i:lambda"),
-    ("blue", "  p_c = (1 - c_c) p_c + sqrt(mu_w c_c (2 - c_c)) sum_i w_i d_i:lambda"),
-    ("blue", "  C = (1 - c_1 - c_mu) C + c_1 p_c p_c^T + c_mu sum_i w_i d_i:lambda d_i:lambda^T"),
+    (
+        "black",
+        0,
+        r"initialise $t = 0$, $y$, $\sigma$, $p_\sigma = 0$; blue: $p_c = 0$, $C = I$; violet: $M = I$; green: $m_i = 0$",
+    ),
+    ("black", 0, "repeat"),
+    ("black", 1, r"for $i = 1, \ldots, \lambda$"),
+    ("black", 2, r"$z_i \sim N(0, I)$"),
+    ("black", 2, "$d_i = z_i$"),
+    ("blue", 2, r"if $t \bmod n/\lambda = 0$: $M = C^{1/2}$"),
+    ("blue, violet", 2, "$d_i = M d_i$"),
+    ("green", 2, r"for $j = 1, \ldots, \min(t, m)$"),
+    ("green", 3, r"$d_i = (1 - c_{d,j})\, d_i + c_{d,j}\, m_j\, (m_j \cdot d_i)$"),
+    ("black", 2, r"$f_i = f(y + \sigma d_i)$"),
+    ("black", 1, r"$y = y + \sigma \sum_i w_i\, d_{i:\lambda}$"),
+    (
+        "black",
+        1,
+        r"$p_\sigma = (1 - c_\sigma)\, p_\sigma + \sqrt{\mu_w c_\sigma (2 - c_\sigma)} \sum_i w_i\, z_{i:\lambda}$",
+    ),
+    ("blue", 1, r"$p_c = (1 - c_c)\, p_c + \sqrt{\mu_w c_c (2 - c_c)} \sum_i w_i\, d_{i:\lambda}$"),
+    (
+        "blue",
+        1,
+        r"$C = (1 - c_1 - c_\mu)\, C + c_1\, p_c p_c^T + c_\mu \sum_i w_i\, d_{i:\lambda} d_{i:\lambda}^T$",
+    ),
     (
         "violet",
-        "  M = M [I + c_1/2 (p_sigma p_sigma^T - I) + c_mu/2 (sum w_i z_i:lambda z_i:lambda^T - I)]",
+        1,
+        r"$M = M \left[ I + \frac{c_1}{2} (p_\sigma p_\sigma^T - I) + \frac{c_\mu}{2} (\sum_i w_i\, z_{i:\lambda} z_{i:\lambda}^T - I) \right]$",
     ),
-    ("green", "  for i = 1 ... m"),
-    ("green", "    m_i = (1 - c_c,i) m_i + sqrt(mu_w c_c,i (2 - c_c,i)) sum_j w_j z_j:lambda"),
-    ("black", "  sigma = sigma exp[c_sigma / 2 (|p_sigma|^2 / n - 1)]"),
-    ("black", "  t = t + 1"),
-    ("black", "until a stopping criterion is met"),
+    ("green", 1, r"for $i = 1, \ldots, m$"),
+    (
+        "green",
+        2,
+        r"$m_i = (1 - c_{c,i})\, m_i + \sqrt{\mu_w c_{c,i} (2 - c_{c,i})} \sum_j w_j\, z_{j:\lambda}$",
+    ),
+    (
+        "black",
+        1,
+        r"$\sigma = \sigma \exp\left[ \frac{c_\sigma}{2} \left( \frac{\lVert p_\sigma \rVert^2}{n} - 1 \right) \right]$",
+    ),
+    ("black", 1, "$t = t + 1$"),
+    ("black", 0, "until a stopping criterion is met"),
 ]
 
 
@@ -74,23 +96,30 @@ def page() -> str:
     rows = [
         "# Algorithm 1 and where it lives",
         "",
-        "CMA-ES (blue), MA-ES (violet) and LM-MA-ES (green) share the black lines. Each line links to the",
-        "code that carries its tag, such as `[A1:12]`. The page is made by `docs/tools/algorithm1.py`.",
+        'CMA-ES (<span class="a1-blue">blue</span>), MA-ES (<span class="a1-violet">violet</span>) and LM-MA-ES',
+        '(<span class="a1-green">green</span>) share the black lines. Each line links to the code that carries its tag, such as',
+        "`[A1:12]`. Where the code departs from the letter: [departures](departures.md). The page is made by",
+        "`docs/tools/algorithm1.py`.",
         "",
         "| line | colour | Algorithm 1 | code |",
         "|---:|---|---|---|",
     ]
-    for number, (colour, text) in enumerate(LINES, 1):
+    for number, (colour, depth, text) in enumerate(LINES, 1):
         links = ", ".join(
-            f"[{path.rsplit('/', 1)[1]}](../{path}): `{name}`" for path, name in places.get(number, [])
+            f"[{path.rsplit('/', 1)[1]}](../{path}#A1:{number}@{name}): `{name}`"
+            for path, name in places.get(number, [])
         )
-        indent = "&emsp;" * ((len(text) - len(text.lstrip())) // 2)
-        formula = text.strip().replace("|", "\\|")
-        rows.append(f"| {number} | {colour} | {indent}`{formula}` | {links} |")
+        first = colour.partition(",")[0]
+        shown = text if first == "black" else f'<span class="a1-{first}">{text}</span>'
+        rows.append(f"| {number} | {colour} | {'&emsp;' * depth}{shown} | {links} |")
     return "\n".join(rows) + "\n"
 
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text() == page() else f"{PAGE.name} is out of date: run {sys.argv[0]}")
-    PAGE.write_text(page())
+        sys.exit(
+            0
+            if PAGE.read_text(encoding="utf-8") == page()
+            else f"{PAGE.name} is out of date: run {sys.argv[0]}"
+        )
+    PAGE.write_text(page(), encoding="utf-8")

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lmma.cluster import ClusterError, Replicated
     from lmma.evaluation import EvaluationError
     from lmma.restarts import BIPOP, IPOP
+    from lmma.run.result_file import load
     from lmma.space import Choice, Fixed, Integer, Real, Space
     from lmma.strategies import (
         ACMAES,
@@ -93,6 +94,7 @@ __all__ = [
     "checkpoint",
     "cluster",
     "constraints",
+    "load",
     "methods",
     "minimize",
     "plotting",
@@ -127,6 +129,7 @@ _HOMES: dict[str, str | None] = {
     **dict.fromkeys(("Choice", "Fixed", "Integer", "Real", "Space"), "lmma.space"),
     "ES": "lmma.strategies.es",
     "EvaluationError": "lmma.evaluation",
+    "load": "lmma.run.result_file",
 }
 
 if not TYPE_CHECKING:  # or a type checker would take any name for public

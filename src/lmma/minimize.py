@@ -199,6 +199,8 @@ def minimize(
         multipliers; while nothing is feasible, x is violated least, and ``success`` is False. Unless switched
         off, ``noise`` has quality, repeats, rate and spread; under noise, and without constraints, ``x_seen``
         and ``fun_seen`` are the luckiest evaluation, and ``fun_error`` is the standard error of ``fun``.
+        ``result.save(path)`` keeps it for :func:`lmma.load`, ``result.plot()`` draws its history, and
+        printed it takes at most 25 lines.
 
     Raises
     ------

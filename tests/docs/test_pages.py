@@ -1,20 +1,24 @@
-"""Programs in the documentation are run as they stand; links in it lead somewhere."""
+"""Programs and commands in the documentation are run as they stand; links in it lead somewhere."""
 
+import importlib.util
 import re
-from pathlib import Path
+import shutil
+import tomllib
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-PROGRAMS = [
-    pytest.param(block, id=f"{page.stem}-{number}")
-    for page in PAGES
-    for number, block in enumerate(
-        re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    )
-    if re.search(r"^(import|from) ", block, re.MULTILINE)  # the others are excerpts
-]
+import pages
+from pages import PAGES, ROOT, Listing, listings, name_of, run_listing
+
+WITH_LISTINGS = [page for page in PAGES if any(listing.is_run for listing in listings(page))]
+
+
+def load(name):
+    """Return a tool of the documentation as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def anchors(page):
@@ -25,21 +29,116 @@ def anchors(page):
 
 
 def test_there_is_something_to_run():
-    assert len(PAGES) > 5
-    assert len(PROGRAMS) > 5
+    assert len(WITH_LISTINGS) > 20
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_programs_of_the_documentation_run(program, python):
-    python("-c", program, quiet=False)  # some show progress
+@pytest.mark.parametrize("page", WITH_LISTINGS, ids=name_of)
+def test_listings_of_the_documentation_run(page, environment, tmp_path):
+    if shutil.which("sh") is None:
+        pytest.skip("needs a shell")
+    for listing in listings(page):
+        missing = listing.needs and importlib.util.find_spec(listing.needs) is None
+        if listing.is_run and listing.note != "slow" and not missing:
+            run_listing(listing, tmp_path, environment | quiet(listing))
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_LISTINGS, ids=name_of)
+def test_long_listings_of_the_documentation_run(page, environment, tmp_path):
+    slow = [listing for listing in listings(page) if listing.note == "slow"]
+    for listing in slow:
+        run_listing(listing, tmp_path, environment)
+
+
+def quiet(listing):
+    """Other packages warn of this and that, which is not ours to mend."""
+    return {"PYTHONWARNINGS": "ignore"} if listing.needs else {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_listing_is_run_or_says_why_not(page):
+    for listing in listings(page):
+        assert listing.kind in ("python", "sh", "text", "bibtex", "toml", ""), listing.kind
+        if listing.kind == "":  # a picture in letters, or what a command prints
+            assert not re.search(r"^(import|from|lmma|pip) ", listing.text, re.MULTILINE), listing.text
+        elif listing.note.startswith("not run"):
+            assert re.fullmatch(r"not run: .{10,}", listing.note)
+        else:
+            assert listing.note in ("", "slow") or listing.needs
+
+
+def test_extras_that_pages_install_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = [
+        name
+        for page in PAGES
+        for names in re.findall(r"pip install '(?:lmma|\.)\[([\w,-]+)\]'", page.read_text(encoding="utf-8"))
+        for name in names.split(",")
+    ]
+    assert named
+    assert set(named) <= set(extras)
+
+
+def test_a_listing_that_fails_is_noticed(tmp_path, environment):
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        run_listing(Listing("python", "print(1 / 0)"), tmp_path, environment)
+    with pytest.raises(AssertionError, match="unknown method"):
+        run_listing(Listing("sh", "lmma minimize sphere --dim 2 --method such-es\n"), tmp_path, environment)
+    with pytest.raises(AssertionError, match="which program"):
+        run_listing(Listing("sh", "rm -r everything\n"), tmp_path, environment)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_of_the_documentation_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    for link in links:
-        if not link.startswith("https://"):
-            file, _, anchor = link.partition("#")
-            target = page.parent / file if file else page
-            assert target.exists(), link
-            assert not anchor or anchor in anchors(target), link
+    for link in re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if link.startswith(("https://", "http://")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        if target == ROOT / "docs" / "changes.md":
+            continue  # the changelog, a page of the site alone
+        assert target.exists(), link
+        if target.suffix == ".md" and anchor:
+            assert anchor in anchors(target), link
+        elif anchor:
+            tag = anchor.partition("@")[0]
+            assert f"[{tag}]" in target.read_text(encoding="utf-8"), link
+
+
+@pytest.mark.parametrize("name", ["cli", "stop"])
+def test_pages_made_from_the_code_are_up_to_date(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    tool = load(name)
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), f"run: make pages (docs/tools/{name}.py)"
+
+
+def test_every_reason_to_stop_has_advice():
+    from lmma.run.stopping import ENDINGS
+
+    assert set(load("stop").ADVICE) == set(ENDINGS), "docs/tools/stop.py: ADVICE"
+
+
+def test_every_field_of_a_result_is_described():
+    import lmma
+
+    result = lmma.minimize(lambda x: float(x @ x), [1.0, 2.0], 0.5, rng=1, maxiter=3, history=True)
+    text = (ROOT / "docs" / "api" / "result.md").read_text(encoding="utf-8")
+    described = set(
+        re.findall(
+            r"`(\w+)`", "\n".join(line.split("|")[1] for line in text.splitlines() if line[:3] == "| `")
+        )
+    )
+    assert set(result) <= described
+
+
+def test_every_public_name_is_in_the_reference():
+    import lmma
+
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
+    missing = [name for name in lmma.__all__ if not re.search(rf"\b{name}\b", text)]
+    assert missing == []
+
+
+def test_the_tests_see_every_page():
+    assert name_of(ROOT / "docs" / "start" / "install.md") == "start/install"
+    assert {"README", "index", "start/install", "from/pycma"} <= {name_of(page) for page in pages.PAGES}

@@ -8,20 +8,25 @@ import pytest
 from made_up import attacks, forest, invariance, measured, run_record
 
 from lmma.experiments.claims import CLAIMS, judge, ledger_page, summary
+from lmma.experiments.claims.outlook import decided_by, outlook, with_measurements
 
 Records = list[dict[str, Any]]
 SIX = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
 
 
 def runs(
-    method: str, medians: dict[tuple[str, int], float | None], seconds: float = 1.0, spent: int = 0
+    method: str,
+    medians: dict[tuple[str, int], float | None],
+    seconds: float = 1.0,
+    spent: int = 0,
+    seeds: tuple[int, ...] = (1, 2, 3),
 ) -> Records:
-    """Return three runs around each median; None means that none reached the target."""
+    """Return runs around each median, three of them; None means that none reached the target."""
     return [
         run_record(p, method, n, seed, None if m is None else round(m * (0.9 + 0.05 * seed)), seconds=seconds,
                    spent=spent)
         for (p, n), m in medians.items()
-        for seed in (1, 2, 3)
+        for seed in seeds
     ]  # fmt: skip
 
 
@@ -47,6 +52,8 @@ def growing(problem: str, power: float) -> dict[tuple[str, int], float | None]:
     return {(problem, n): 1000.0 * n**power for n in (128, 256, 512)}
 
 
+FIVE = (1, 2, 3, 4, 5)
+SMOKE = ("update", "monotone", "translation")  # all that the preset decides but one
 ARCHIVE_STUCK = runs("lm-ma-es-archive", plain(1200) | {("cigar", 128): None}, spent=9000)
 
 FAR = attacks("ma-es", 6000, images=6000, distance=50)
@@ -121,8 +128,8 @@ CASES: dict[str, tuple[Records, Records]] = {
         runs("lm-ma-es", plain(1000) | {("shifted-cigar", 128): 500, ("shifted-sphere", 128): 1000}),
     ),
     "rotated-within-noise": (
-        runs("lm-ma-es", plain(1000)) + runs("lm-ma-es", rotated(1050)),
-        runs("lm-ma-es", plain(1000)) + runs("lm-ma-es", rotated(1200)),
+        runs("lm-ma-es", plain(1000), seeds=FIVE) + runs("lm-ma-es", rotated(1050), seeds=FIVE),
+        runs("lm-ma-es", plain(1000), seeds=FIVE) + runs("lm-ma-es", rotated(1500), seeds=FIVE),
     ),
     "archive": (
         runs("lm-ma-es", plain(1000)) + runs("lm-ma-es-archive", plain(1200)),
@@ -169,6 +176,65 @@ def test_contradicting_records_make_the_claim_fail(id):
 @pytest.mark.parametrize("id", CASES)
 def test_without_records_nothing_is_decided(id):
     assert verdict([], id) == "not enough data"
+
+
+@pytest.mark.parametrize("id", ["memory", "memory-ma"])
+def test_memory_of_toy_sizes_decides_nothing(id):
+    small = [r for m in ("lm-ma-es", "ma-es") for r in points("memory", m, 1.3, (128, 256, 512))]
+    assert verdict(small, id) == "not enough data"
+
+
+def test_three_runs_a_group_are_too_few_to_call_them_apart():
+    records = runs("lm-ma-es", plain(1000)) + runs("lm-ma-es", rotated(1500))
+    assert verdict(records, "rotated-within-noise") == "not enough data"
+
+
+def test_many_cases_are_not_counted_on_the_functions_that_are_quick_to_run():
+    easy = {(p, n): 100.0 * n for p in ("sphere", "cigar", "discus", "ellipsoid") for n in (128, 256)}
+    assert verdict(runs("lm-ma-es", easy) + runs("ma-es", easy), "fewer") == "not enough data"
+
+
+def test_one_run_in_a_local_optimum_does_not_refute_that_a_function_is_solved():
+    whole = runs("lm-ma-es", plain(1000))
+    stuck = run_record("rosenbrock", "lm-ma-es", 512, 1, None, spent=900) | {"reason": "tolfun"}
+    assert verdict([*whole, stuck], "solves") == "holds"
+    more = [stuck | {"spec": stuck["spec"] | {"seed": seed}} for seed in (2, 3)]
+    assert verdict([*whole, stuck, *more], "solves") == "fails"
+    assert verdict([*whole, stuck | {"reason": "maxfevals"}], "solves") == "fails"
+    assert verdict([r for r in whole if r["spec"]["problem"] != "rosenbrock"] + [stuck], "solves") == (
+        "not enough data"
+    )
+
+
+def test_each_row_says_how_many_runs_bear_on_it():
+    rows = {row.claim.id: row.runs for row in judge(CASES["ma-cma"][0] + CASES["memory"][0])}
+    assert rows["ma-cma"] == 2 * 3 * len(SIX)
+    assert rows["memory"] == 5
+    assert rows["solves"] == 0
+    loose = [r | {"spec": r["spec"] | {"target": 1e-3}} for r in CASES["ma-cma"][0]]
+    assert {row.claim.id: row.runs for row in judge(loose)}["ma-cma"] == 0
+
+
+def test_presets_decide_more_and_more():
+    smoke, quick, paper = (decided_by(name) for name in ("smoke", "quick", "paper"))
+    assert smoke == {"update", "monotone", "translation", "scale"}
+    assert smoke < quick < paper
+    assert paper == {claim.id for claim in CLAIMS if not claim.where.startswith("section 4.2")}
+
+
+def test_what_is_missing_is_said_with_the_command_that_runs_it():
+    lines = outlook(judge([]))
+    presets = [f"lmma reproduce --preset {name}" for name in ("smoke", "quick", "paper")]
+    assert [line.partition(" decides")[0] for line in lines] == [*presets, "lmma attack, on MNIST,"]
+    assert sum(line.count(",") + 1 - ("MNIST" in line) * 2 for line in lines) == len(CLAIMS)
+    assert "decides one more: scale." in outlook(judge([r for id in SMOKE for r in CASES[id][0]]))[0]
+
+
+def test_rows_without_a_measurement_are_not_shown():
+    rows = judge(runs("lm-ma-es", everywhere(1)) + runs("ma-es", everywhere(1), seconds=50))
+    shown = {row.claim.id: row.finding.verdict for row in with_measurements(rows)}
+    assert shown["hundredfold"] == "not enough data"  # it says how far it is
+    assert "forest" not in shown
 
 
 def test_dimensions_below_the_papers_decide_nothing():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -55,7 +56,12 @@ def test_figures_show_medians_and_quartiles_of_successes(records):
 
 def test_figures_have_the_papers_panels(records):
     shown = figures(records)
-    assert [len(shown[name].panels) for name in ("fig1", "fig2", "fig3", "figS1")] == [2, 12, 6, 4]
+    assert [len(shown[name].panels) for name in ("fig1", "fig2", "fig3", "figS1")] == [
+        2,
+        12,
+        6,
+        1,
+    ]  # one was rotated
     cigar = next(panel for panel in shown["fig3"].panels if panel.title == "Cigar")
     assert "VD-CMA-ES, rotated" in {s.label for s in cigar.series}
     curves = next(panel for panel in shown["figS1"].panels if panel.title == "Cigar")
@@ -96,12 +102,16 @@ def test_every_panel_shows_its_series_point_by_point(records, name):
     assert [axes.get_title() for axes in panels] == [panel.title for panel in data.panels]
     for axes, panel in zip(panels, data.panels, strict=True):
         expected = [tuple(zip(map(float, s.x), s.y, strict=True)) for s in panel.series]
-        assert drawn_lines(axes) == expected
+        slopes = [line for line in axes.lines if str(line.get_label()).startswith("_n")]
+        assert drawn_lines(axes)[: len(expected)] == expected
+        assert len(drawn_lines(axes)) == len(expected) + len(slopes)
+        assert [str(line.get_label())[1:] for line in slopes] == list(panel.guides if expected else ())
         assert (axes.get_xlabel(), axes.get_ylabel()) == (
             (panel.x_label, panel.y_label) if expected else ("", "")
         )
         bands = [s for s in panel.series if s.lower]
-        assert len(axes.collections) == len(bands)
+        ends = [end for s in panel.series for end in s.unreached]
+        assert len(axes.collections) == len(bands) + len(ends)
     shown = [text.get_text() for text in figure.legends[0].get_texts()]
     assert set(shown) == {s.label for panel in data.panels for s in panel.series}
     assert figure.get_suptitle() == data.title
@@ -124,6 +134,92 @@ def test_a_picture_has_the_colours_of_its_series_on_it(records, tmp_path):
     assert used <= {
         colour.upper() for colour in re.findall(r"#[0-9a-f]{6}", (tmp_path / "fig3.svg").read_text())
     }
+
+
+def test_runs_that_ended_at_their_budget_are_open_markers_with_an_arrow():
+    from lmma.output.plotting.paper import draw
+
+    made = [run_record("discus", "ma-es", n, 1, 1000 * n) for n in (128, 256)]
+    made += [run_record("discus", "ma-es", 256, 2, None, spent=7_000_000)]  # beside one that reached it
+    made += [run_record("discus", "lm-ma-es", 128, 1, None, spent=5_000_000) | {"best_fun": 0.25}]
+    data = figures(made)["fig2"]
+    panel = next(p for p in data.panels if p.title == "Discus")
+    ends = {s.label: [(end.x, end.y) for end in s.unreached] for s in panel.series}
+    assert ends == {"LM-MA-ES": [(128, 5e6)], "MA-ES": [(256, 7e6)]}
+    assert "f = 0.25 (maxfevals)" in panel.series[0].unreached[0].note
+    axes = draw(data).axes[data.panels.index(panel)]
+    arrows = [text for text in axes.texts if text.arrow_patch is not None]
+    assert sorted(text.xy for text in arrows) == [(128, 5e6), (256, 7e6)]
+    drawn = chart(data)
+    open_marks = [t for t in drawn["data"] if str(t.get("marker", {}).get("symbol", "")).endswith("-open")]
+    assert {y for t in open_marks for y in t["y"] if t["yaxis"] == "y"} == {5e6, 7e6}
+    assert (
+        sum(note.get("showarrow", False) for note in drawn["layout"]["annotations"]) == 4
+    )  # evaluations, seconds
+    rows = [row for row in data.rows() if row["panel"] == "Discus" and row["median"] == ""]
+    assert len(rows) == 4
+    json.dumps(drawn, allow_nan=False)
+
+
+def test_panels_that_were_not_run_are_named_below_the_figure():
+    data = figures([run_record("cigar", "ma-es", 128, 1, 1000)])["fig3"]
+    assert [panel.title for panel in data.panels] == ["Cigar"]
+    assert "Not run: Sphere, Ellipsoid, Rosenbrock, Discus, Different powers." in data.caption
+
+
+def test_a_run_stuck_beside_others_that_are_not_is_no_open_marker(records):
+    stuck = run_record("rosenbrock", "ma-es", 128, 4, None, spent=900) | {"reason": "tolfun"}
+    panel = next(p for p in figures([*records, stuck])["fig2"].panels if p.title == "Rosenbrock")
+    line = next(s for s in panel.series if s.label == "MA-ES")
+    assert line.unreached == ()
+    assert line.notes[0] == "3 of 4 runs reached the target"
+
+
+def test_plain_and_rotated_vd_differ_in_colour_marker_and_line(records):
+    data = figures(records)["fig3"]
+    drawn = [
+        t for t in chart(data)["data"] if t.get("name", "").startswith("VD-CMA-ES") and t["xaxis"] == "x5"
+    ]
+    plain, rotated = drawn
+    assert plain["line"]["color"] != rotated["line"]["color"]
+    assert plain["marker"]["symbol"] != rotated["marker"]["symbol"]
+    assert (plain["line"]["dash"], rotated["line"]["dash"]) == ("solid", "dash")
+
+
+@pytest.mark.parametrize(
+    "values", [(3e4, 4e4), (1e4, 1e5), (2.0, 3e9), (0.02, 0.05)], ids=["one", "two", "many", "small"]
+)
+def test_interactive_axes_show_at_least_two_powers_of_ten_and_every_point(values):
+    panel = Panel("p", "n", "y", (Series("s", (128, 256), values),), guides=("n", "n²"))
+    axis = chart(FigureData("f", "t", "c", (panel,)))["layout"]["yaxis"]
+    low, high = axis["range"]
+    ticks = [math.log10(value) for value in axis["tickvals"]]
+    assert 2 <= len(ticks) <= 7
+    assert all(low <= tick <= high for tick in ticks)
+    assert low < math.log10(min(values)) < math.log10(max(values)) < high
+    assert all(tick == round(tick) for tick in ticks)
+
+
+def test_slopes_start_below_the_first_points_and_stay_among_them():
+    panel = Panel("p", "n", "y", (Series("s", (128, 512), (1e4, 5e4)),), guides=("n", "n²"))
+    for name, power in (("n", 1), ("n²", 2)):
+        x, y = panel.guide(name)
+        assert y[0] == pytest.approx(6e3)
+        assert max(y) <= 5e4
+        assert math.log(y[-1] / y[0]) / math.log(x[-1] / x[0]) == pytest.approx(power)
+    assert Panel("p", "n", "y", (Series("s", (128,), (1e4,)),)).guide("n") == ((), ())
+
+
+def test_a_narrow_page_has_one_column_of_panels(records):
+    drawn = chart(figures(records)["fig3"])
+    wide, narrow = ([drawn[name][f"xaxis{k}"]["domain"] for k in ("", 2, 3)] for name in ("layout", "narrow"))
+    assert len({tuple(domain) for domain in wide}) == 3
+    assert {tuple(domain) for domain in narrow} == {(0.0, 1.0)}
+
+
+def test_the_verdict_is_the_first_cell_of_a_row_of_the_page():
+    page = as_html("T", "lead", PARTS)
+    assert page.index('class="verdict fails"') < page.index("a|b")
 
 
 def test_a_figure_without_records_says_so_in_every_panel(tmp_path):
@@ -149,6 +245,16 @@ def test_tables_have_a_row_for_each_run_and_for_each_sample(records):
     assert len(tables.measurements(records)) == 4 * 2 + 4 + 1
     assert "rosenbrock" in tables.as_text(tables.medians(records))
     assert tables.as_text([]) == "(nothing)"
+
+
+def test_methods_stand_side_by_side_with_what_they_reached(records):
+    failed = [run_record("discus", "cma-es", 128, seed, None, spent=900_000) for seed in (1, 2)]
+    rows = {row["function"]: row for row in tables.by_method([*records, *failed], 128)}
+    assert list(rows["Sphere"]) == ["function", "LM-MA-ES", "MA-ES", "VD-CMA-ES", "CMA-ES"]
+    assert rows["Rosenbrock"]["LM-MA-ES"] == "128,000 (3 of 4)"
+    assert rows["Discus"]["CMA-ES"] == "none of 2 in 900,000"
+    assert rows["Sphere"]["CMA-ES"] == ""
+    assert tables.by_method(records, 77) == []
 
 
 def test_csv_comes_back(records):
@@ -179,6 +285,7 @@ def test_publishing_writes_everything(records, tmp_path):
         "runs.csv",
         "medians.csv",
         "measurements.csv",
+        "methods.md",
         "report.html",
         "report.md",
     }

@@ -98,7 +98,20 @@ def test_a_button_switches_to_linear_axes(browser):
 def test_a_row_of_the_ledger_opens_its_rule(browser):
     details = browser.find_element("css selector", "details")
     details.find_element("css selector", "summary").click()
-    assert "100 generations" in details.text
+    assert "Median CPU seconds" in details.text
+
+
+def test_a_telephone_gets_one_column_and_every_verdict(browser, page):
+    telephone = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", telephone)
+    browser.get(page.as_uri())
+    domain = "return document.getElementById('chart-fig2')._fullLayout.xaxis.domain"
+    assert browser.execute_script(domain) == [0, 1]
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+    for verdict in browser.find_elements("css selector", "td.verdict"):
+        assert verdict.rect["x"] + verdict.rect["width"] <= 400
+    assert browser.get_log("browser") == []
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def _until(browser, condition):

@@ -264,7 +264,7 @@ def test_the_estimate_learns_from_what_is_done():
     clock = Clock(CLOCK._probe)
     task, sibling = Solve("cigar", "ma-es", 128, 1, 10**8), Solve("sphere", "ma-es", 128, 1, 10**8)
     first, other = clock.expected(task), clock.expected(sibling)
-    clock.learn(task, {"seconds": 100 * first})
+    clock.learn(task, {"cpu_seconds": 100 * first})
     assert clock.expected(task) == pytest.approx(100 * first)
     assert clock.expected(sibling) > 2 * other
 

@@ -123,7 +123,7 @@ class CompiledForest:
         if engine == "compiled" and _compiled is None:
             raise ValueError(
                 f"engine='compiled': the extension lmma.attack._forest is missing ({_missing});"
-                f" {presence.REMEDY}, or choose engine='numpy'"
+                f" {presence.remedy()}, or choose engine='numpy'"
             )
         if engine == "auto" and _compiled is None:
             presence.say_once("the compiled walk through forests", _missing)

@@ -19,7 +19,9 @@ from lmma.cli.streams import unfailing_streams
 COMMANDS = {
     "minimize": "minimise a built-in problem, a Python function or an external program",
     "resume": "go on with a run that was saved by minimize --checkpoint",
+    "show": "say what is in a checkpoint, log, store or result, without running anything",
     "plot": "draw a run from the records of minimize --log, also while it goes on",
+    "watch": "show runs on a live page in the browser, from the records of minimize --log",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
     "attack": "turn correctly classified images into adversarial ones for a random forest",

@@ -17,7 +17,9 @@ from lmma.cli import arguments
 from lmma.cli.status import INTERRUPTED, OK, UNSOLVED, UsageError
 
 if TYPE_CHECKING:
+    from lmma.experiments.schedule.runner import Runner
     from lmma.experiments.tasks import Task
+    from lmma.store import Store
 
 
 def add_command(
@@ -49,12 +51,14 @@ def add_campaign_arguments(parser: argparse.ArgumentParser, out: str) -> None:
 
 def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, list[dict[str, Any]] | None]:
     """Do the tasks; return the exit status and, if there is something to report, all records."""
+    from lmma.experiments.exchange import ExchangeError, export_records
     from lmma.experiments.schedule.runner import Runner
     from lmma.experiments.tasks import KINDS, record_fault
     from lmma.store import FILE, Store, StoreError
 
     try:
         with Store(args.out / FILE, record_fault) as store:
+            status = _take_in(store, getattr(args, "imports", None) or [])
             try:
                 runner = Runner(tasks, store, args.workers)
             except (ValueError, TypeError) as error:
@@ -62,30 +66,66 @@ def carry_out(args: argparse.Namespace, tasks: Sequence[Task]) -> tuple[int, lis
             for words in store.words:
                 print(f"lmma: {words}", file=sys.stderr)
             print(runner.announce(), flush=True)
+            if hours := getattr(args, "hours", None):
+                print(_planned(runner, store, 3600.0 * hours), flush=True)
             if args.dry_run:
-                return OK, None
-            status = OK
+                return status, None
             if not args.report_only:
                 with sigterm_as_ctrl_c():
                     summary = runner.run()
                 if summary.interrupted:
                     again = getattr(args, "command", "") or command_line(args.name, args)
                     print(
-                        f"Interrupted: {summary.done} of {summary.total} tasks are done and kept. "
-                        f"To go on:\n  {again}",
+                        f"Interrupted: {summary.done} of {summary.total} tasks are done and kept, those in "
+                        f"progress as well. To go on:\n  {again}",
                         file=sys.stderr,
                     )
                     return INTERRUPTED, None
-                if not summary.complete:
+                if summary.out_of_time:
+                    print(
+                        f"The time is over: {summary.done} of {summary.total} tasks are done, those in "
+                        "progress are kept; the same command goes on"
+                    )
+                if summary.failed:
                     print(
                         f"{len(summary.failed)} tasks failed; the same command tries them again",
                         file=sys.stderr,
                     )
                     status = UNSOLVED
+            if (folder := getattr(args, "export", None)) is not None:
+                with in_words():
+                    print(f"{export_records(store, folder)} records are in {folder}")
             return status, [record for kind in KINDS for record in store.records(kind)]
+    except ExchangeError as error:
+        raise UsageError(f"--import: {error}") from None
     except StoreError as error:
         print(f"lmma: {error}", file=sys.stderr)
         return UNSOLVED, None
+
+
+def _take_in(store: Store, folders: Sequence[Path]) -> int:
+    """Import the records of ``folders``, say what became of them, and return the exit status."""
+    from lmma.experiments.exchange import import_records
+
+    status = OK
+    for folder in folders:
+        outcome = import_records(store, folder)
+        print(f"{folder}: {outcome.words()}")
+        for words in (*outcome.unlike, *outcome.refused):
+            print(f"lmma: {words}", file=sys.stderr)
+            status = UNSOLVED
+    return status
+
+
+def _planned(runner: Runner, store: Store, seconds: float) -> str:
+    """Put the tasks of ``runner`` in the order of what they decide; return what fits and what does not."""
+    from lmma.experiments.plan import plan
+
+    chosen = plan(
+        list(runner.left.values()), store.records(), runner.clock.expected, seconds * runner.workers
+    )
+    runner.follow([task.key for task in chosen.tasks], seconds)
+    return chosen.words()
 
 
 def attack_records(folder: Path) -> list[dict[str, Any]]:
@@ -125,6 +165,7 @@ def command_line(name: str, args: argparse.Namespace) -> str:
         "target",
         "sigma0",
         "attacks",
+        "hours",
         "workers",
         "out",
     ):

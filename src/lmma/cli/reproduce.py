@@ -24,7 +24,8 @@ presets:
 
 Finished runs are kept in OUT/store.sqlite and never done twice: interrupt with Ctrl-C, start again, add
 workers or presets, or start a second process on the same OUT, as you like. OUT then holds figures (PNG, SVG),
-tables (CSV), the claims ledger and report.html, all made from every record in the store.
+tables (CSV), the claims ledger and report.html, all made from every record in the store. Runs in progress are
+kept in OUT/unfinished every 20 seconds, and go on from there, also when OUT was moved to another machine.
 
 Section 4.2, adversarial inputs, is run by lmma attack; its claims are judged here from the records it left in
 OUT or in the folder --attacks.
@@ -33,6 +34,8 @@ examples:
   lmma reproduce --preset quick --workers 2
   lmma reproduce fig1 figS1 --preset quick --out results
   lmma reproduce --preset paper --dry-run
+  lmma reproduce --preset paper --hours 6 --workers 2 --export records
+  lmma reproduce --preset paper --import records --import theirs --report-only
   lmma reproduce --preset quick --report-only --attacks out/attack
 """
 
@@ -55,12 +58,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="where lmma attack put its records of MNIST, for section 4.2",
     )
+    parser.add_argument(
+        "--hours",
+        metavar="H",
+        type=arguments.positive,
+        help="stop after so long; first what decides a claim that lacks data, and say what is not reached",
+    )
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        help="first take in records that --export wrote, here or elsewhere; may be given again",
+    )
+    parser.add_argument(
+        "--export", metavar="DIR", type=Path, help="at the end write all records to DIR, as text files"
+    )
     add_campaign_arguments(parser, "lmma-reproduction")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then write figures, tables, ledger and page."""
     from lmma.experiments.claims import summary
+    from lmma.experiments.claims.outlook import outlook, with_measurements
     from lmma.experiments.presets import TITLES, preset
     from lmma.experiments.publish import publish
     from lmma.experiments.tasks import Task, unique
@@ -92,10 +113,12 @@ def run(args: argparse.Namespace) -> int:
         return UNSOLVED
     with in_words():
         rows = publish(records, args.out, command_line("reproduce", args), wanted, attacks)
-    for row in rows:
+    for row in with_measurements(rows):
         print(f"{row.finding.verdict:<15}  {row.claim.wording} ({row.finding.measured})")
     print()
     print(summary(rows))
+    for line in outlook(rows):
+        print(f"  {line}")
     print(f"Figures, tables, ledger.md and report.html are in {args.out}")
     return status
 

@@ -80,8 +80,10 @@ def evaluator(
         return Mapped(pickling.Guarded(fun, args), on_error, map=workers)
     count = _processes(workers)
     if count > 1 or timeout is not None:  # a process of its own is the only one that can be stopped
-        from lmma.evaluation.pool.pool import Pool
-
+        try:
+            from lmma.evaluation.pool.pool import Pool
+        except ImportError as error:
+            raise ValueError(_no_pool_here(count, timeout, str(error))) from None
         return Pool(pickling.dumps((fun, args)), options, workers=count)
     if quorum < 1:
         raise ValueError(f"quorum={quorum} needs workers: with one, nobody else is there to be waited for")
@@ -107,6 +109,15 @@ def _processes(workers: object) -> int:
     if workers < 1:
         raise ValueError(f"workers must be at least 1, or -1 for all cores; got {workers}")
     return int(workers)
+
+
+def _no_pool_here(count: int, timeout: float | None, why: str) -> str:
+    asked = f"workers={count}" if count > 1 else f"timeout={timeout}"
+    executor = f"workers=concurrent.futures.ProcessPoolExecutor({max(count, 2)})"
+    return (
+        f"{asked} cannot be had on this system ({why}): pass an executor, such as {executor} under "
+        'if __name__ == "__main__"; with one, an evaluation that exceeds timeout= is given up, not killed'
+    )
 
 
 def _refuse_vectorized(options: EvaluationOptions, what: str) -> None:

@@ -26,6 +26,7 @@ from lmma.evaluation.base import Array
 from lmma.evaluation.watcher import TOKEN, watcher
 
 PLACEHOLDER = "{file}"
+SEPARATOR = os.sep
 Printed = float | tuple[float, list[float]]  # a value, or a value and constraints
 TAIL = 500  # characters of standard error kept with a failure
 KEPT = 65_536  # bytes kept of what a program prints: the last ones
@@ -44,7 +45,8 @@ class Program:
     Parameters
     ----------
     command : str
-        Split as a shell would, but no shell runs it: no pipes, no variables. Where it contains
+        Split as a shell would, but no shell runs it: no pipes, no variables. On Windows a backslash
+        separates folders and nothing else. Where it contains
         ``{file}`` the candidate is written to a temporary file, one number a line, and the file's path
         stands there; otherwise the candidate goes to standard input in the same form.
 
@@ -57,7 +59,7 @@ class Program:
 
     def __init__(self, command: str) -> None:
         try:
-            self.words = shlex.split(command)
+            self.words = shlex.split(command.replace("\\", "\\\\") if SEPARATOR == "\\" else command)
         except ValueError as error:
             raise ValueError(f"command {command!r} cannot be split into words: {error}") from None
         if not self.words:

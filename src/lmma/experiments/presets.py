@@ -84,6 +84,7 @@ def quick() -> dict[str, Experiment]:
             Grid(("rotated-sphere", "rotated-cigar"), (VD,), (128,), 3, ENOUGH_FOR_VD),
             Grid(("rotated-ellipsoid", "rotated-discus"), (VD,), (128,), 1, ENOUGH_FOR_VD),
             Grid(("sphere", "cigar"), (LMCMA,), (128, 256), 3),
+            Grid(("cigar",), (LMCMA,), (512,), 1),
             Grid(("rosenbrock",), (LMCMA,), (128,), 2),
             Grid(("rosenbrock",), (LMCMA,), (256,), 1),
             Grid(("sphere", "cigar"), (CMA, ACMA), (128,), 3),
@@ -92,10 +93,11 @@ def quick() -> dict[str, Experiment]:
         ),
         "figS1": _experiment(
             "figS1",
-            Grid(("rotated-sphere", "rotated-cigar", "rotated-different-powers"), (LM,), (128,), 3),
+            Grid(("sphere", "cigar", "different-powers"), (LM,), (128,), 5),
+            Grid(("rotated-sphere", "rotated-cigar", "rotated-different-powers"), (LM,), (128,), 5),
             Grid(("rotated-ellipsoid",), (LM,), (128,), 1),
             Grid(("shifted-cigar", "shifted-different-powers"), (LM,), (128,), 3),
-            Grid(("ellipsoid", "cigar", "different-powers"), (LM,), (128,), 1),
+            Grid(("ellipsoid",), (LM,), (128,), 1),
             *_invariances(n=128, seeds=3),
         ),
     }  # fmt: skip

@@ -10,12 +10,14 @@ from lmma.experiments.analysis import tables
 from lmma.experiments.analysis.figures import comparison, figures
 from lmma.experiments.analysis.samples import Records
 from lmma.experiments.claims import judge, ledger_page, summary
-from lmma.experiments.claims.ledger import Row
+from lmma.experiments.claims.ledger import PAPER_RANGE, Row
+from lmma.experiments.claims.outlook import outlook, with_measurements
 from lmma.experiments.tasks import SIGMA0, TARGET
 from lmma.output.files import as_csv, write_text
 from lmma.output.plotting.data import FigureData
 from lmma.output.plotting.paper import write_pictures
 from lmma.output.report import Chart, Commands, Part, Prose, Table, as_html, as_markdown
+from lmma.output.tables import markdown_table
 
 
 def publish(
@@ -33,7 +35,13 @@ def publish(
     rows = judge([*records, *attacks])
     charts = [_chart(data, out) for data in chosen.values()]
     _write_tables(records, out)
-    parts: list[Part] = [write_ledger(rows, out), *charts, _settings(records), _again(command)]
+    parts: list[Part] = [
+        write_ledger(rows, out),
+        *_outlook(rows),
+        *charts,
+        _settings(records),
+        _again(command),
+    ]
     lead = (
         "The experiments of Loshchilov, Glasmachers and Beyer, Limited-Memory Matrix Adaptation for Large "
         "Scale Black-box Optimization (2017), run again with lmma."
@@ -44,12 +52,23 @@ def publish(
 
 def write_ledger(rows: Sequence[Row], out: Path) -> Table:
     """Write the ledger to ``out`` and return it as part of a report."""
-    write_text(out / "ledger.md", ledger_page(rows))
+    shown = with_measurements(rows)
+    page = ledger_page(shown, lead=summary(rows))
+    if lines := outlook(rows):
+        page += "\n## What is missing\n\n" + "\n".join(f"- {line}" for line in lines) + "\n"
+    write_text(out / "ledger.md", page)
     write_text(out / "ledger.csv", as_csv(row.columns() for row in rows))
     return Table(
-        "The claims ledger", tuple(row.columns() for row in rows), verdict="verdict", folded=("rule",),
+        "The claims ledger", tuple(row.columns() for row in shown), verdict="verdict", folded=("rule",),
         lead=summary(rows) + " Each is decided by a rule from records; open a row to read it.",
+        named=("where", "measured", "runs"),
     )  # fmt: skip
+
+
+def _outlook(rows: Sequence[Row]) -> list[Part]:
+    """Return what would decide the claims that lack data."""
+    lines = tuple(outlook(rows))
+    return [Prose("What is missing", lines)] if lines else []
 
 
 def publish_comparison(records: Records, out: Path, command: str) -> list[dict[str, Any]]:
@@ -74,8 +93,26 @@ def _write_report(out: Path, title: str, lead: str, parts: list[Part]) -> None:
 def _write_tables(records: Records, out: Path) -> None:
     write_text(out / "runs.csv", as_csv(tables.runs(records)))
     write_text(out / "medians.csv", as_csv(tables.medians(records)))
+    if page := _methods_page(records):
+        write_text(out / "methods.md", page)
     if measured := tables.measurements(records):
         write_text(out / "measurements.csv", as_csv(measured))
+
+
+def _methods_page(records: Records) -> str:
+    """Return median evaluations of all methods side by side, a table for each n of the paper; or nothing."""
+    dims = sorted({r["spec"]["n"] for r in records if r["kind"] == "run" and r["spec"]["n"] >= PAPER_RANGE})
+    blocks = []
+    for n in dims:
+        rows = tables.by_method(records, n)
+        if rows and len(rows[0]) > 2:  # at least two methods
+            cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+            blocks += [f"## n = {n:,}", markdown_table(cells, range(1, len(rows[0])))]
+    lead = (
+        f"Median evaluations to {TARGET:g} of the runs that reached it; in brackets how many did, where not "
+        "all did. Where none did, what the longest spent. Empty: not run."
+    )
+    return "\n\n".join(["# The methods side by side", lead, *blocks]) + "\n" if blocks else ""
 
 
 def _chart(data: FigureData, out: Path) -> Chart:

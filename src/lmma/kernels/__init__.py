@@ -14,14 +14,21 @@ from typing import ParamSpec, TypeVar
 
 from lmma.kernels import presence
 from lmma.kernels.twin import Key, Update, fold
+from lmma.kernels.twin_pulse import Learned, Metric, Ranks, Rates, Turns
 
 __all__ = [
     "Key",
+    "Learned",
+    "Metric",
+    "Ranks",
+    "Rates",
+    "Turns",
     "Update",
     "backend",
     "default_threads",
     "fold",
     "in_use",
+    "leading_axes",
     "lm_direction",
     "lm_gram",
     "lm_sample",
@@ -30,9 +37,12 @@ __all__ = [
     "missing",
     "name",
     "normals",
+    "pulse_learn",
+    "pulse_sample",
     "recombine",
     "rescale",
     "squares",
+    "stretched",
 ]
 
 PART = "the compiled core"
@@ -56,12 +66,13 @@ try:
         rescale,
         squares,
     )
+    from lmma.kernels.compiled_pulse import leading_axes, pulse_learn, pulse_sample, stretched
 except ImportError as error:
     if presence.CHOICE != "numpy":
         missing = presence.reason(error)
     if presence.CHOICE == "compiled":
         raise ImportError(
-            f"LMMA_KERNELS=compiled, but {PART} is missing ({missing}): {presence.REMEDY},"
+            f"LMMA_KERNELS=compiled, but {PART} is missing ({missing}): {presence.remedy()},"
             " or unset LMMA_KERNELS"
         ) from error
     from lmma.kernels.twin import (
@@ -77,6 +88,7 @@ except ImportError as error:
         rescale,
         squares,
     )
+    from lmma.kernels.twin_pulse import leading_axes, pulse_learn, pulse_sample, stretched
 
 
 def name() -> str:
@@ -110,3 +122,4 @@ def _announced(kernel: Callable[P, R]) -> Callable[P, R]:
 
 if missing is not None:  # every strategy draws its candidates through one of these
     normals, lm_sample = _announced(normals), _announced(lm_sample)
+    pulse_sample = _announced(pulse_sample)

@@ -416,6 +416,8 @@ static PyObject *lm_gram(PyObject *self, PyObject *const *args, Py_ssize_t count
     return finish(&views, 0);
 }
 
+#include "core_pulse_calls.h"
+
 /* pairs(words, out): the normal numbers made from words[0] (radii) and words[1] (angles). */
 static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
@@ -465,6 +467,10 @@ static PyMethodDef methods[] = {
     {"rescale", (PyCFunction)(void (*)(void))rescale, METH_FASTCALL, NULL},
     {"lm_direction", (PyCFunction)(void (*)(void))lm_direction, METH_FASTCALL, NULL},
     {"lm_gram", (PyCFunction)(void (*)(void))lm_gram, METH_FASTCALL, NULL},
+    {"pulse_sample", (PyCFunction)(void (*)(void))pulse_sample, METH_FASTCALL, NULL},
+    {"pulse_learn", (PyCFunction)(void (*)(void))pulse_learn, METH_FASTCALL, NULL},
+    {"leading_axes", (PyCFunction)(void (*)(void))leading_axes, METH_FASTCALL, NULL},
+    {"stretched", (PyCFunction)(void (*)(void))stretched, METH_FASTCALL, NULL},
     {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, NULL},
     {"instructions", (PyCFunction)(void (*)(void))instructions, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

@@ -55,5 +55,44 @@ def lm_direction(
     /,
 ) -> None: ...
 def lm_gram(gram: Array, keep: Array, gain: Array, u: Array, length2: float, /) -> None: ...
+def pulse_sample(
+    key0: int,
+    key1: int,
+    generation: int,
+    first: int,
+    axes: Array,
+    longs: int,
+    gains: Array,
+    cross: Array,
+    mean: Array,
+    steps: Array,
+    z: Array,
+    out: Array,
+    threads: int,
+    /,
+) -> None: ...
+def pulse_learn(
+    z: Array,
+    paths: Array,
+    ranks: Array,
+    weights: Array,
+    generations: int,
+    scales: Array,
+    axes: Array,
+    longs: int,
+    gains: Array,
+    sizes: Array,
+    rates: Array,
+    images: Array | None,
+    duals: Array | None,
+    damping: Array | None,
+    long_rows: Array,
+    short_rows: Array,
+    turned: Array,
+    threads: int,
+    /,
+) -> None: ...
+def leading_axes(rows: Array, axes: Array, sizes: Array, fourths: Array, threads: int, /) -> None: ...
+def stretched(rows: Array, axes: Array, gains: Array, power: float, out: Array, threads: int, /) -> None: ...
 def pairs(words: Any, out: Array, /) -> None: ...
 def instructions(name: str = ..., /) -> str: ...

@@ -2,6 +2,10 @@
 #include "core_normal.h"
 #include "core_products.h"
 #include "core_units.h"
+#include "core_pulse.h"
+#include "core_eigen.h"
+#include "core_axes.h"
+#include "core_table.h"
 #undef REAL
 #undef WORD
 #undef SINGLE

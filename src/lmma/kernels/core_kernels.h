@@ -58,6 +58,10 @@ typedef struct {
     double *projections;       /* (rows, m) their sums */
     double *chain;             /* (active, rows) and active more: work space of fold */
     void *mix;                 /* (rows, active) in tiles of MIX_ROWS rows, transposed */
+    const ptrdiff_t *pick;     /* of pulse: the vectors' places among the rows; else NULL */
+    const double *stretch;     /* (m,) what each of pulse's axes adds to what lies along it */
+    const double *cross;       /* (m, longs) the products of those after the first `longs` with these */
+    ptrdiff_t longs;
 } Sample;
 
 typedef struct {
@@ -77,8 +81,49 @@ typedef struct {
 } Update;
 
 typedef struct {
+    ptrdiff_t n, width, units, count, paths, longs, shorts, generations; /* count: rows of z */
+    ptrdiff_t better, worse;                    /* rows selected, and selected against */
+    const void *z, *path, *axes;
+    ptrdiff_t z_stride, path_stride, axes_stride;
+    const void *images, *duals, *damping;       /* of all these rows, where there is a matrix; else NULL */
+    ptrdiff_t images_stride, duals_stride;
+    const double *ranks, *weights, *sizes, *gains;
+    double scale, share, pull, reach, far, c_1_long, c_mu_long, c_short, c_mu, c_1, against, fade;
+    void *scales, *long_rows, *short_rows, *turned;
+    ptrdiff_t long_stride, short_stride, turned_stride;
+    ptrdiff_t *pick, active, active_longs;      /* axes with a gain: their numbers, and how many */
+    ptrdiff_t partial_size;
+    double *partial;                            /* (units, partial_size) */
+    double *of_a, *of_b, *of_d;                 /* (rows, active) coefficients, see twin_pulse.py */
+    double *part;                               /* (rows + axes,) square roots of what each counts for in G */
+    double *more, *less;                        /* (axes,) sqrt(1 + gain) - 1, and its inverse - 1 */
+    double *own, *stay, *excess, *sums, mean_log, mean_excess;
+    void *real_a, *new_long, *new_short, *of_path, *of_long, *stay_long, *mix_long, *stay_short, *mix_short;
+} Pulse;
+
+#define MOST_ROWS 128   /* for leading axes: matrices beyond this size are LAPACK's */
+#define SMALLEST 1e-12  /* eigenvalues below it are taken for 0 */
+
+typedef struct {
+    ptrdiff_t n, width, units, count, size, found, stride, axes_stride, *place;
+    const void *rows;
+    void *axes, *coefficients;                  /* (found, size) */
+    double *partial, *values, *vectors, *work, *sizes, *fourths; /* fourths: (units, found) */
+} Axes;
+
+typedef struct {
+    ptrdiff_t n, width, units, count, active, stride, axes_stride, out_stride, *pick;
+    const void *rows, *axes;
+    const double *gains;
+    double power, *partial, *factors;
+    void *coefficients, *out;
+} Stretch;
+
+typedef struct {
     Work normals, project, mix, recombine, squares, rescale, update;
-    void (*fold)(void *job);
+    Work pulse_project, pulse_excess, pulse_rows, axes_gram, axes_combine, stretch_project, stretch_mix;
+    void (*fold)(void *job), (*pulse_fold)(void *job), (*pulse_coefficients)(void *job), (*axes_eigen)(void *job),
+        (*stretch_fold)(void *job);
     void (*pairs)(const void *radii, const void *angles, ptrdiff_t count, void *low, void *high);
 } Kernels;
 

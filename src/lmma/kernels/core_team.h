@@ -72,8 +72,8 @@ static int run_team(int threads, Team *team) {
     team->members = 1; /* the first place is the caller's */
     team->done = team->open = 0;
     team->next[0] = team->next[1] = 0;
-    int started = 0;
 #if HAVE_THREADS
+    int started = 0;
     pthread_t helpers[MAX_THREADS];
     while (started + 1 < threads && pthread_create(&helpers[started], NULL, helper, team) == 0)
         started++; /* fewer than asked for will do */

@@ -28,6 +28,11 @@ static void NAME(normals_unit)(const void *shared, ptrdiff_t unit, char *scratch
 /* Bring the direction vectors up to date if an update waits, and pack `count` columns of them. */
 static void NAME(pack_vectors)(const Sample *job, ptrdiff_t column, ptrdiff_t count, ptrdiff_t width, REAL *v) {
     REAL *rows = (REAL *)job->vectors + column;
+    if (job->pick) {
+        for (ptrdiff_t i = 0; i < job->m; i++)
+            NAME(pack)(rows + job->pick[i] * job->v_stride, 0, 1, larger(0, count), width, 0, v + i * width);
+        return;
+    }
     if (!job->keep || count <= 0) {
         NAME(pack)(rows, job->v_stride, job->m, count, width, width, v);
         return;
@@ -127,8 +132,13 @@ static void NAME(mix_block)(const Sample *job, ptrdiff_t top, ptrdiff_t rows, pt
 static void NAME(pack_mix)(const Sample *job, ptrdiff_t column, ptrdiff_t count, REAL *v, REAL *mean,
                            REAL *step) {
     const ptrdiff_t width = (count + MIX_COLS - 1) / MIX_COLS * MIX_COLS;
-    NAME(pack)((const REAL *)job->vectors + column, job->v_stride, job->active, count, width,
-               PAIRS, v);
+    if (job->pick)
+        for (ptrdiff_t i = 0; i < job->active; i++)
+            NAME(pack)((const REAL *)job->vectors + job->pick[i] * job->v_stride + column, 0, 1, count, width, 0,
+                       v + i * PAIRS);
+    else
+        NAME(pack)((const REAL *)job->vectors + column, job->v_stride, job->active, count, width,
+                   PAIRS, v);
     NAME(pack)((const REAL *)job->mean + column, 0, 1, count, width, 0, mean);
     if (job->steps) {
         NAME(pack)((const REAL *)job->steps + column, 0, 1, count, width, 0, step);
@@ -166,6 +176,25 @@ static void NAME(fold)(void *shared) {
     for (ptrdiff_t k = 0; k < rows; k++)
         for (ptrdiff_t j = 0; j < active; j++)
             mix[(k / MIX_ROWS * active + j) * MIX_ROWS + k % MIX_ROWS] = (REAL)(e[j] * chain[j * rows + k]);
+}
+
+/* The same for pulse: of z along each axis, what L adds along the first, and then B along the others. */
+static void NAME(pulse_fold)(void *shared) {
+    Sample *job = shared;
+    const ptrdiff_t rows = job->rows, m = job->m, longs = job->longs;
+    double *total = job->partial;
+    REAL *mix = job->mix;
+    job->alpha = 1.0;
+    for (ptrdiff_t k = 0; k < rows; k++) {
+        double *on = total + k * m;
+        for (ptrdiff_t unit = 1; unit < job->units; unit++)
+            for (ptrdiff_t j = 0; j < m; j++) on[j] += job->partial[(unit * rows + k) * m + j];
+        for (ptrdiff_t j = 0; j < m; j++) {
+            for (ptrdiff_t l = 0; j >= longs && l < longs; l++) on[j] += on[l] * job->cross[j * longs + l];
+            on[j] *= job->stretch[j];
+            mix[(k / MIX_ROWS * m + j) * MIX_ROWS + k % MIX_ROWS] = (REAL)on[j];
+        }
+    }
 }
 
 /* Turn z into candidates; where z was not kept, draw it again. */
@@ -295,23 +324,3 @@ static void NAME(update_unit)(const void *shared, ptrdiff_t unit, char *scratch)
         }
     }
 }
-
-static const Kernels NAME(kernels) = {
-    NAME(normals_unit), NAME(project_unit), NAME(mix_unit), NAME(recombine_unit), NAME(squares_unit),
-    NAME(rescale_unit), NAME(update_unit),  NAME(fold),     NAME(pairs),
-};
-
-#undef PAIR_LANES
-#undef LANES
-#undef AS_BITS
-#undef AS_REAL
-#undef Vec
-#undef Bits
-#undef FMA
-#undef SQRT
-#undef SPREAD
-#undef AS_NUMBER
-#undef DOT_ROWS
-#undef DOT_COLS
-#undef DOT_CASES
-#undef MIX_COLS

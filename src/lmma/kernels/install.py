@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 # modules whose package has another name
@@ -11,7 +12,7 @@ PACKAGES = {
     "dask": "distributed",
 }  # fmt: skip
 # parts of lmma that bring what they need
-EXTRAS = ("plot", "report", "attack", "dask", "ray", "mpi", "bench", "largescale")
+EXTRAS = ("plot", "report", "attack", "dask", "ray", "mpi", "optuna", "bench", "largescale")
 
 
 def how_to_install(what: str) -> str:
@@ -19,8 +20,28 @@ def how_to_install(what: str) -> str:
     if what not in EXTRAS:
         top = what.partition(".")[0]
         return f"pip install {PACKAGES.get(what, PACKAGES.get(top, top))}"
+    where = _checkout() or "lmma"
+    return f"pip install {_quoted(f'{where}[{what}]')}"
+
+
+def how_to_rebuild() -> str:
+    """Return the command that builds the compiled modules, and shows why where it cannot."""
+    place = _checkout()
+    return (
+        "pip install --verbose --force-reinstall --no-deps --no-cache-dir lmma"
+        if place is None
+        else f"pip install --verbose --editable {_quoted(place)}"
+    )
+
+
+def _checkout() -> str | None:
+    """Return the folder of the repository that this module lies in, None for one that was installed."""
     root = Path(__file__).resolve().parents[3]
     if not (root / "pyproject.toml").is_file():
-        return f"pip install 'lmma[{what}]'"
-    place = "." if root == Path(os.getcwd()).resolve() else str(root)  # a checkout
-    return f"pip install '{place}[{what}]'"
+        return None
+    return "." if root == Path(os.getcwd()).resolve() else str(root)
+
+
+def _quoted(word: str) -> str:
+    """Return a word as the system's shell must be given it."""
+    return shlex.quote(word) if os.name == "posix" else f'"{word}"'

@@ -16,7 +16,6 @@ CHOICE = os.environ.get("LMMA_KERNELS", "")
 if CHOICE not in ("", "numpy", "compiled"):
     raise ValueError(f"LMMA_KERNELS={CHOICE!r} must be 'numpy', 'compiled' or unset")
 
-REMEDY = "install lmma again with a C compiler at hand (pip install --verbose shows why a build failed)"
 _said: set[str] = set()
 
 
@@ -32,6 +31,13 @@ def warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
+def remedy() -> str:
+    """Return what to do about a compiled module that is missing."""
+    from lmma.kernels.install import how_to_rebuild  # `import lmma` is to be quick
+
+    return f"with a C compiler at hand, {how_to_rebuild()} builds it, or shows why not"
+
+
 tell: Callable[[str], None] = warn  # the command line puts a line of its own here
 
 
@@ -41,7 +47,7 @@ def say_once(part: str, why: str) -> None:
         return
     _said.add(part)
     tell(
-        f"{part} is missing ({why}): NumPy does its work, several times slower; {REMEDY},"
+        f"{part} is missing ({why}): NumPy does its work, several times slower; {remedy()},"
         " or set LMMA_KERNELS=numpy to say that this is meant"
     )
 

@@ -98,6 +98,9 @@ class Problem:
     sigma0: float = 3.0
     doc: str = ""
 
+    def __repr__(self) -> str:
+        return f"<problem {self.name}: optimum={self.optimum:g}, start in [{self.lower:g}, {self.upper:g}]^n>"
+
     def __post_init__(self) -> None:
         if not self.lower < self.upper:
             raise ValueError(f"lower must be less than upper, got lower={self.lower!r}, upper={self.upper!r}")

@@ -20,6 +20,7 @@ import numpy as np
 
 from lmma import kernels
 from lmma.evaluation import Failure
+from lmma.kernels.words import one_line
 from lmma.run.checkpoint_check import check_content
 from lmma.run.checkpoint_file import (
     UNREADABLE,
@@ -34,6 +35,7 @@ from lmma.run.checkpoint_file import (
 from lmma.run.checkpoint_lock import Lock
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.restarts import Plan
+from lmma.run.result import message
 from lmma.strategies import Strategy
 from lmma.strategies.parts.checks import shown
 from lmma.strategies.registry import methods
@@ -83,6 +85,10 @@ class Checkpoint:
         self.warnings: list[str] = []
         self._due = time.monotonic() + self.every
 
+    def __repr__(self) -> str:
+        extra = f", extra={one_line(shown(self.extra), 60)}" if self.extra else ""
+        return f"Checkpoint({one_line(repr(os.fspath(self.path)), 80)}, every={self.every:g}{extra})"
+
     def continued(self, method: Any) -> Any:
         """Return ``method``, for ``"auto"`` that of the run saved here: more budget must not change it."""
         if method != "auto" or not self.file.exists():
@@ -102,8 +108,9 @@ class Checkpoint:
         """Write ``run``, which goes on if that fails, and says so once."""
         began = time.monotonic()
         header, arrays = state_of(run)
+        header |= {"extra": self.extra, "ended": None if run.stop is None else message(run, run.stop)}
         try:
-            write(self.file, header | {"extra": self.extra}, arrays)
+            write(self.file, header, arrays)
         except OSError as error:
             if not self.warnings:
                 words = f"checkpoint {self.file} could not be written, the run goes on without: {error}"

@@ -41,31 +41,32 @@ def check_content(header: Header, arrays: Arrays) -> None:
     for place, single in enumerate(_list(header, "finished")):
         name = f"finished[{place}]"
         _want(isinstance(single, dict) and isinstance(single.get("reason"), str), name)
-        _want(_counts(single.get("popsize"), 1) and _counts(single.get("evaluations")), name)
+        _want(is_count(single.get("popsize"), 1) and is_count(single.get("evaluations")), name)
         _want(_is_value(single.get("best_fun")) and isinstance(single.get("small"), bool), name)
     failures = header.get("failures")
-    _want(isinstance(failures, dict) and all(_counts(count) for count in failures.values()), "failures")
+    _want(isinstance(failures, dict) and all(is_count(count) for count in failures.values()), "failures")
     for place, error in enumerate(_list(header, "errors")):
         strings = isinstance(error, dict) and all(isinstance(words, str) for words in error.values())
         _want(strings, f"errors[{place}]")
     sizes = header.get("constraints", [])
-    _want(isinstance(sizes, list) and all(_counts(size) for size in sizes), "constraints")
+    _want(isinstance(sizes, list) and all(is_count(size) for size in sizes), "constraints")
     for name in ("dropped", "deaths"):
-        _want(_counts(header.get(name)), name)
+        _want(is_count(header.get(name)), name)
     _want(isinstance(header.get("extra", {}), dict), "extra")
+    _want(isinstance(header.get("ended", ""), str | None), "ended")
     best, mean = arrays.get("best_x"), arrays.get("strategy.mean")
     _want(best is None or (mean is not None and _like(best) == _like(mean)), "array best_x")
     ours = header["identity"].get("method") in METHODS
     for name, array in arrays.items():
-        _want(_is_sound(name, array, ours), f"array {name}")
+        _want(is_sound(name, array, ours), f"array {name}")
 
 
 def _plan(plan: Any) -> None:
     _want(isinstance(plan, dict), "plan")
-    _want(_counts(plan.get("number")) and _counts(plan.get("popsize"), 1), "plan")
+    _want(is_count(plan.get("number")) and is_count(plan.get("popsize"), 1), "plan")
     factor, allowance = plan.get("sigma_factor"), plan.get("allowance")
-    _want(_is_number(factor) and 0 < factor < math.inf, "plan: sigma_factor")
-    _want(allowance is None or _counts(allowance), "plan: allowance")
+    _want(is_number(factor) and 0 < factor < math.inf, "plan: sigma_factor")
+    _want(allowance is None or is_count(allowance), "plan: allowance")
     _want(isinstance(plan.get("small"), bool), "plan: small")
 
 
@@ -80,12 +81,12 @@ def _counters(counters: Any, arrays: Arrays) -> None:
         elif name in ("violation", "fun_at_best"):
             _want(_is_value(value) and (name != "violation" or value >= 0), f"counters: {name}")
         elif name == "seconds":
-            _want(_is_number(value) and 0 <= value < math.inf, "counters: seconds")
+            _want(is_number(value) and 0 <= value < math.inf, "counters: seconds")
         else:
-            _want(_counts(value), f"counters: {name}")
+            _want(is_count(value), f"counters: {name}")
 
 
-def _is_sound(name: str, array: np.ndarray[Any, Any], ours: bool) -> bool:
+def is_sound(name: str, array: np.ndarray[Any, Any], ours: bool) -> bool:
     """Return whether an array holds numbers that a run can go on with; of users' strategies less is known."""
     if array.dtype.kind not in "biuf" and (ours or not name.startswith("strategy.")):
         return False  # complex numbers, texts
@@ -117,17 +118,19 @@ def _list(header: Header, name: str) -> list[Any]:
     return list(found or [])
 
 
-def _counts(value: Any, least: int = 0) -> bool:
+def is_count(value: Any, least: int = 0) -> bool:
+    """Return whether it can be a number of things."""
     return type(value) is int and least <= value <= MOST
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether it is a number, infinity included."""
     return type(value) in (int, float) and value == value
 
 
 def _is_value(value: Any) -> bool:
     """Return whether it can be the best of a run: a finite number, or infinity before there is one."""
-    return _is_number(value) and -math.inf < value
+    return is_number(value) and -math.inf < value
 
 
 def _is_word64(word: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The file of a checkpoint: arrays and a JSON header, written whole or not at all.
+"""The file of a checkpoint or of a result: arrays and a JSON header, written whole or not at all.
 
 The file is an ordinary ``.npz`` archive, stored without compression and without pickle. Its comment, the
 last 64 bytes, is the SHA-256 of all bytes before, so any damage is noticed before anything is read. It
@@ -16,16 +16,16 @@ import os
 import shutil
 import struct
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from lmma.kernels.words import shown
 from lmma.store.untrusted import read_json
 
-FORMAT = "lmma checkpoint"
-VERSION = 2  # of the format; raised whenever an older reader would misread it
 NUMERICS = 3  # raised whenever the same seed gives other numbers than before, for any method
 DIGEST = 64  # bytes: SHA-256 in hexadecimal
 HEADER = "header"
@@ -46,24 +46,45 @@ class CheckpointError(ValueError):
     """A checkpoint cannot be used; the message says why, and what to do."""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What a file in this layout is."""
+
+    name: str
+    version: int  # raised whenever an older reader would misread it
+    continues: bool  # to the same end as an unbroken run: numbers of another version are refused
+    keeps_previous: bool  # beside a new one
+
+    @property
+    def format(self) -> str:
+        """What its header says."""
+        return f"lmma {self.name}"
+
+
+CHECKPOINT = Kind("checkpoint", 2, continues=True, keeps_previous=True)
+RESULT = Kind("result", 1, continues=False, keeps_previous=False)
+KINDS = (CHECKPOINT, RESULT)
+
+
 def previous(path: str | os.PathLike[str]) -> Path:
     """Return the name under which the checkpoint before the last is kept."""
     return Path(f"{os.fspath(path)}.prev")
 
 
-def write(path: Path, header: Header, arrays: Arrays) -> None:
-    """Put a checkpoint at ``path`` such that at every moment a whole one is there.
+def write(path: Path, header: Header, arrays: Arrays, kind: Kind = CHECKPOINT) -> None:
+    """Put a checkpoint or a result at ``path`` such that at every moment a whole one is there.
 
-    It is written under another name, forced to the disk and then renamed; what was at ``path`` is kept. The
-    names are this process's own, and no symbolic link is followed.
+    It is written under another name, forced to the disk and then renamed; a checkpoint that was at ``path``
+    is kept. The names are this process's own, and no symbolic link is followed.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with os.fdopen(_new(temporary), "w+b") as file:
-            _encode(file, header, arrays)
+            _encode(file, header, arrays, kind)
             file.flush()
             os.fsync(file.fileno())
-        _keep_previous(path)
+        if kind.keeps_previous:
+            _keep_previous(path)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -81,18 +102,18 @@ def _new(path: Path) -> int:
 def pack(header: Header, arrays: Arrays) -> bytes:
     """Return a checkpoint as bytes, to be sent rather than kept."""
     file = io.BytesIO()
-    _encode(file, header, arrays)
+    _encode(file, header, arrays, CHECKPOINT)
     return file.getvalue()
 
 
 def unpack(data: bytes) -> tuple[Header, Arrays]:
     """Return the header and the arrays of :func:`pack`, or refuse them as :func:`read` does."""
-    return _decode(Path("(sent)"), io.BytesIO(data))
+    return _decode(Path("(sent)"), io.BytesIO(data), CHECKPOINT)
 
 
-def _encode(file: BinaryIO, header: Header, arrays: Arrays) -> None:
+def _encode(file: BinaryIO, header: Header, arrays: Arrays, kind: Kind) -> None:
     about = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
-    header = {"format": FORMAT, "version": VERSION, "numerics": NUMERICS, **header, "arrays": about}
+    header = {"format": kind.format, "version": kind.version, "numerics": NUMERICS, **header, "arrays": about}
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in {HEADER: text, **arrays}.items():
@@ -108,8 +129,8 @@ def _encode(file: BinaryIO, header: Header, arrays: Arrays) -> None:
     file.write(digest)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
-    """Return the header and the arrays of a checkpoint, or refuse the file with the reason.
+def read(path: str | os.PathLike[str], kind: Kind = CHECKPOINT) -> tuple[Header, Arrays]:
+    """Return the header and the arrays of a file, or refuse it with the reason.
 
     Raises
     ------
@@ -119,11 +140,11 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     path = Path(path)
     try:
         with open(path, "rb") as file:
-            return _decode(path, file)
+            return _decode(path, file, kind)
     except FileNotFoundError:
-        raise CheckpointError(f"there is no checkpoint {path}") from None
+        raise CheckpointError(f"there is no {kind.name} {path}") from None
     except OSError as error:
-        raise CheckpointError(f"checkpoint {path} cannot be read: {error}") from None
+        raise CheckpointError(f"{kind.name} {path} cannot be read: {error}") from None
 
 
 def header_of(path: Path) -> Header:
@@ -133,32 +154,34 @@ def header_of(path: Path) -> Header:
     return header
 
 
-def _decode(path: Path, file: BinaryIO) -> tuple[Header, Arrays]:
+def _decode(path: Path, file: BinaryIO, kind: Kind) -> tuple[Header, Arrays]:
     size = file.seek(0, os.SEEK_END)
     if size <= DIGEST:
-        raise _refused(path, f"it is cut short ({size} bytes)")
+        raise _refused(kind, path, f"it is cut short ({size} bytes)")
     digest = _digest(file, size)
     if file.read(DIGEST) != digest:
-        raise _refused(path, "its contents do not match its checksum: damaged, cut short or altered")
+        raise _refused(kind, path, "its contents do not match its checksum: damaged, cut short or altered")
     try:
-        return _unpack(path, file, size)
+        return _unpack(path, file, size, kind)
     except UNREADABLE as error:
         if isinstance(error, CheckpointError):
             raise
-        raise _refused(path, f"it is no checkpoint of lmma ({error})") from None
+        raise _refused(kind, path, f"it is no {kind.name} of lmma ({error})") from None
 
 
-def _unpack(path: Path, file: BinaryIO, size: int) -> tuple[Header, Arrays]:
+def _unpack(path: Path, file: BinaryIO, size: int, kind: Kind) -> tuple[Header, Arrays]:
     with zipfile.ZipFile(file) as archive:
         if sum(member.file_size for member in archive.infolist()) > size:
-            raise _refused(path, "it promises more than it holds")
+            raise _refused(kind, path, "it promises more than it holds")
         header = read_json(_array(archive, HEADER, size).tobytes())
-        if header.get("format") != FORMAT:
-            raise _refused(path, "it is no checkpoint of lmma")
-        if header.get("version") != VERSION:
-            raise _refused(path, f"its format is version {header.get('version')}, this lmma reads {VERSION}")
-        if header.get("numerics") != NUMERICS:
+        if header.get("format") != kind.format:
+            raise _refused(kind, path, f"it is no {kind.name} of lmma{_other(header, kind)}")
+        if header.get("version") != kind.version:
+            version = shown(header.get("version"))
+            raise _refused(kind, path, f"its format is version {version}, this lmma reads {kind.version}")
+        if kind.continues and header.get("numerics") != NUMERICS:
             raise _refused(
+                kind,
                 path,
                 f"its numbers are of version {header.get('numerics')}, this lmma's of {NUMERICS}, and "
                 "a resumed run is to equal the unbroken one to the last bit: finish it with the lmma that "
@@ -167,7 +190,7 @@ def _unpack(path: Path, file: BinaryIO, size: int) -> tuple[Header, Arrays]:
         arrays = {name: _array(archive, name, size) for name in header["arrays"]}
     for name, (dtype, shape) in header["arrays"].items():
         if arrays[name].dtype.str != dtype or list(arrays[name].shape) != shape:
-            raise _refused(path, f"its array {name!r} is not what its header says")
+            raise _refused(kind, path, f"its array {name!r} is not what its header says")
     return header, arrays
 
 
@@ -224,8 +247,15 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _refused(path: Path, reason: str) -> CheckpointError:
+def _other(header: Header, kind: Kind) -> str:
+    """Return what a file is that is of another kind."""
+    names = {other.format: other.name for other in KINDS if other is not kind}
+    name = names.get(str(header.get("format")))
+    return f", but a {name}: lmma show says what is in it" if name else ""
+
+
+def _refused(kind: Kind, path: Path, reason: str) -> CheckpointError:
     hint = ""
-    if previous(path).exists():
+    if kind.keeps_previous and previous(path).exists():
         hint = f"; the one before is {previous(path)}, copy it to {path} to go on from there"
-    return CheckpointError(f"checkpoint {path} is refused: {reason}{hint}")
+    return CheckpointError(f"{kind.name} {path} is refused: {reason}{hint}")

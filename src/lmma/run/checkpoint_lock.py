@@ -1,6 +1,6 @@
 """One process at a time on a checkpoint: a lock beside the file, held for the life of a run.
 
-The system releases the lock when its process ends, however that happens. Where there are no such locks, a
+The system releases the lock when its process ends, however that happens. Where a file system has no locks, a
 file that names its owner takes their place; it is taken over from a process that is known to be dead.
 """
 
@@ -16,12 +16,18 @@ from pathlib import Path
 from typing import Any, final
 
 from lmma.run.checkpoint_file import NO_FOLLOW, CheckpointError
+from lmma.store.owner import is_gone
 
 try:
     import fcntl
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
+msvcrt: Any = None
+if fcntl is None:
+    with contextlib.suppress(ImportError):
+        import msvcrt  # Windows
 
+FAR = 1 << 30  # the byte that Windows locks: a locked one cannot be read, and the owner's name is to be
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # what a file system without locks answers
 
 
@@ -49,7 +55,7 @@ class Lock:
         if self._descriptor is not None:
             raise self._refused(_myself())
         try:
-            self._descriptor = self._exclusive() if fcntl is None else self._flocked()
+            self._descriptor = self._exclusive() if fcntl is msvcrt is None else self._locked()
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint {self.file} cannot be locked: {error.strerror or error} ({self.path})"
@@ -64,22 +70,25 @@ class Lock:
         """Give the lock back, if it is held."""
         if self._descriptor is None:
             return
+        descriptor, self._descriptor = self._descriptor, None
+        if fcntl is None:  # a file that is open cannot be removed there, be it ours or that of the next owner
+            os.close(descriptor)
         if os.getpid() == self._pid:  # and not a fork, whose parent still holds it
             with contextlib.suppress(OSError):
                 self.path.unlink()
-        os.close(self._descriptor)
-        self._descriptor = None
+        if fcntl is not None:
+            os.close(descriptor)
 
     def __del__(self) -> None:  # of a run that was made and never executed
         self.release()
 
-    def _flocked(self) -> int:
+    def _locked(self) -> int:
         """Return the lock file, open and locked by the system."""
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_at(self.path, descriptor):
+                _lock(descriptor)
+                if fcntl is None or _is_at(self.path, descriptor):
                     return descriptor
             except BlockingIOError:
                 owner = _owner(self.path)
@@ -125,6 +134,20 @@ class Lock:
         )
 
 
+def _lock(descriptor: int) -> None:
+    """Have the system lock an open file; BlockingIOError if another one holds it."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    os.lseek(descriptor, FAR, os.SEEK_SET)
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    except PermissionError as error:
+        raise BlockingIOError(error.errno, "locked by another") from None
+    finally:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+
 def _myself() -> dict[str, Any]:
     return {"pid": os.getpid(), "host": socket.gethostname()}
 
@@ -145,15 +168,9 @@ def _owner(path: Path) -> dict[str, Any]:
 def _is_dead(owner: dict[str, Any]) -> bool:
     """Return whether a process of this machine is known to have ended."""
     pid = owner.get("pid")
-    if os.name != "posix" or owner.get("host") != socket.gethostname() or not isinstance(pid, int) or pid < 1:
+    if owner.get("host") != socket.gethostname() or not isinstance(pid, int) or pid < 1:
         return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        pass  # it lives, and belongs to somebody else
-    return False
+    return is_gone(pid) is True
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

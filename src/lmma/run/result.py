@@ -11,13 +11,12 @@ from lmma.run.stopping import Spell, Stop, in_python
 from lmma.run.warm_start import Learned
 
 if TYPE_CHECKING:
-    from scipy.optimize import OptimizeResult
-
     from lmma.run.run import Run
+    from lmma.run.run_result import RunResult
     from lmma.strategies.parts.bounds import Array, Values
 
 
-def final_result(run: Run, stop: Stop) -> OptimizeResult:
+def final_result(run: Run, stop: Stop) -> RunResult:
     """Return the result of a run that ended for the reason ``stop``."""
     result = intermediate_result(run)
     result.update(
@@ -45,10 +44,12 @@ def final_result(run: Run, stop: Stop) -> OptimizeResult:
     return result
 
 
-def intermediate_result(run: Run) -> OptimizeResult:
+def intermediate_result(run: Run) -> RunResult:
     """Return what is known so far: the present strategy's state, and counts over all restarts."""
+    from lmma.run.run_result import RunResult  # with SciPy, which a run needs no sooner
+
     counters, evaluate = run.counters, run.evaluate
-    result = run.strategy.result
+    result = RunResult(run.strategy.result)
     result.update(
         fun=counters.best_fun,
         nfev=counters.evaluations,

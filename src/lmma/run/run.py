@@ -114,12 +114,14 @@ class Run:
         self.interrupts = interrupts or Interrupts()
         with self.interrupts:
             try:
-                self.stop = self._execute()
+                self._execute()
+                assert self.stop is not None
                 self.verdict = self._settled(self.stop)
             finally:
                 self._release()
         from lmma.run.result import final_result
 
+        assert self.stop is not None
         return final_result(self, self.stop)
 
     def _settled(self, stop: Stop) -> Verdict | None:
@@ -131,15 +133,15 @@ class Run:
                 raise
             return settle(self, "interrupted")
 
-    def _execute(self) -> Stop:
+    def _execute(self) -> None:
         """Search, and leave checkpoint, workers and files in order, whatever ends it."""
         line = ProgressLine(self.options.maxfevals) if self.options.progress else None
         try:
-            return self._search(self._watching(line))
+            self.stop = self._search(self._watching(line))
         except KeyboardInterrupt:
             if self.options.on_interrupt == "raise" or self.interrupts.count > 1:
                 raise
-            return Stop("interrupted")
+            self.stop = Stop("interrupted")
         finally:
             if self.checkpoint is not None and self.counters.consistent and self.counters.evaluations:
                 self.checkpoint.save(self)

@@ -24,6 +24,8 @@ class Learned:
     def __init__(self, strategy: Strategy) -> None:
         self.kind = type(strategy)
         self.size = (strategy.n, strategy.dtype)
+        self.popsize = strategy.popsize
+        self.options = strategy.options
         self.generation = strategy.generation
         self.scale = strategy.scale
         self.first_scale = strategy.first_scale
@@ -51,7 +53,7 @@ class Learned:
         if self.kind is not type(new) or self.size != (new.n, new.dtype):
             return False
         theirs, known = self.parts(), _learned_by(new)
-        if any(np.shape(theirs[name]) != np.shape(known[name]) for name in known):
+        if theirs.keys() != known.keys() or any(np.shape(theirs[k]) != np.shape(known[k]) for k in known):
             return False  # another number of direction vectors, for instance
         new.set_state(new.get_state() | {name: theirs[name] for name in known})
         if self.scale is not None:  # the learned transform acts before a step size for each coordinate does

@@ -48,26 +48,36 @@ def is_dead(owner: Owner) -> bool | None:
         return None
     if owner.boot and here.boot and owner.boot != here.boot:
         return True
-    try:
-        os.kill(owner.pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        pass  # it lives, and belongs to somebody else
+    gone = is_gone(owner.pid)
+    if gone is not False:
+        return gone
     start = _start(owner.pid)
     return bool(owner.start and start and owner.start != start)
 
 
+def is_gone(pid: int) -> bool | None:
+    """Return whether this machine has no process of that number, or None where that cannot be asked."""
+    if os.name != "posix":  # there, signal 0 is no question: os.kill would end the process
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # it lives, and belongs to somebody else
+    return False
+
+
 def _boot() -> str:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
 
 
 def _start(pid: int) -> str:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
     fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks

@@ -114,15 +114,16 @@ class Store:
     def _prepare(self) -> None:
         with self._in_words():
             application = self._db.execute("pragma application_id").fetchone()[0]
-            tables = {_plain(sql) for (sql,) in self._db.execute("select sql from sqlite_master") if sql}
-            ours = {_plain(sql) for sql in _TABLES.split(";") if sql.strip()}
+            tables = {plain_sql(sql) for (sql,) in self._db.execute("select sql from sqlite_master") if sql}
             # with our tables, it is the number that is damaged
-            if application != APPLICATION and tables and not ours <= tables:
+            if application != APPLICATION and tables and not tables >= OUR_TABLES:
                 raise StoreError(
                     f"{self.path} is a database of another program: give another --out, or move it"
                 )
             version = self._db.execute("pragma user_version").fetchone()[0]
-            flipped = (version ^ SCHEMA).bit_count() == 1 and tables == ours  # a newer one has other tables
+            flipped = (
+                version ^ SCHEMA
+            ).bit_count() == 1 and tables == OUR_TABLES  # a newer one has other tables
             if version > SCHEMA and not flipped:
                 raise StoreError(
                     f"{self.path} was written by a newer lmma (schema {version}, this one knows {SCHEMA}): "
@@ -408,9 +409,12 @@ def _is_void(owner: str, seen: float, now: float) -> bool:
     return dead if dead is not None else not abs(now - seen) < LEASE
 
 
-def _plain(sql: str) -> str:
+def plain_sql(sql: str) -> str:
     """Return a statement that makes a table as SQLite remembers it, but for blanks and case."""
     return " ".join(sql.lower().replace("if not exists ", "").split())
+
+
+OUR_TABLES = frozenset(plain_sql(sql) for sql in _TABLES.split(";") if sql.strip())
 
 
 def _text(data: bytes) -> str:

@@ -592,15 +592,15 @@ class Strategy(_Recorded, NoisyHooks):
 
     def _update_with_integers(self, integers: Integers, order: Indices, values: Array) -> None:
         """Learn; then see to it that integers can still change, by their mean and their steps."""
-        columns = integers.columns
-        old = self.mean[columns].astype(np.float64)
+        select = integers.select
+        old = self.mean[select].copy()
         self._update(order, values)
-        shift, succeeded = integers.centred(old, order, self._selection_weights())
-        deviation = np.maximum(self._deviations(columns, old), np.finfo(self.dtype).tiny)
-        mean, wanted = integers.bounded(self.mean[columns] + shift, deviation, succeeded)
+        integers.centre(self.mean, old, order, self._selection_weights())
+        deviation = np.maximum(self._deviations(integers.columns, old), np.finfo(self.dtype).tiny)
+        mean, wanted = integers.bounded(self.mean[select].astype(np.float64), deviation)
         assert self.scale is not None  # where there are integers
-        self.mean[columns] = mean
-        self.scale[columns] *= (wanted / deviation).astype(self.dtype)
+        self.mean[select] = mean
+        self.scale[select] *= (wanted / deviation).astype(self.dtype)
 
     def _checked_points(self, points: npt.ArrayLike) -> Array:
         """Return points that are to be candidates, one per row, or say what is wrong with them."""
@@ -629,7 +629,7 @@ class Strategy(_Recorded, NoisyHooks):
             self.first_scale = max(abs(least), abs(most))
 
     def _inside(self, x: Array) -> Array:
-        """Return a copy of ``x``, moved into the box and where linear equalities hold, integers rounded."""
+        """Return a copy of ``x``, in the box and where linear equalities hold, its integers rounded."""
         inside = x.copy() if self.box is None else self.box.inside(x)
         if self.constraint_options.subspace is not None:
             self.constraint_options.subspace.keep(inside[np.newaxis], self.box)

@@ -232,19 +232,14 @@ class ES(Strategy):
             self._take(factor)
         best = self._select(order, values)
         self._note_spread(best)
-        move = self._move(best)
-        self.mean += move if self.noise.rate == 1.0 else self.noise.rate * move
+        move = self.steps * best.d_mean
+        self.mean += move if self.noise.rate == 1.0 else self.noise.rate * move  # [A1:12]
         self.step.follow(best)  # [A1:13]
         self.transform.update(best, self.step.path)
         self.sigma *= self.step.factor()  # [A1:19]
         if self.ties.hinder and self._typical_step < self._longest_step():
             # Not in [A1]: docs/departures.md
             self.sigma *= math.exp(0.2 + self.parameters.c_sigma / self.parameters.d_sigma)
-
-    def _move(self, best: Selection) -> Array:
-        """Return by how much the mean moves."""
-        moved: Array = self.steps * best.d_mean  # [A1:12]
-        return moved
 
     def _longest_step(self) -> float:
         """Return how long a typical step, per coordinate, may become for no better reason than ties."""

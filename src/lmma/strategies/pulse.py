@@ -15,7 +15,7 @@ U        ``long_axes``         (k_F, n)  directions in which steps are expanded,
 S        ``long_sizes``        (k_F,)    what leads the rows of F in these directions
 s        ``expansion``         (k_F,)    max(0, S - tau_F)
 p_c      ``path``              (n,)      evolution path of L z, renewed quickly
-p_A      ``core_path``         (n,)      evolution path of z for A
+p_A      ``core.path``         (n,)      evolution path of z for A
 w_i      ``weights``           (mu,)     weights of the best half, positive
 v_i      -                     (lam,)    active weights of all, see ``rank_weights.py``
 W_i      -                     (lam,)    weights of the mean: w_i + min(v_i, 0)/2
@@ -46,18 +46,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from functools import lru_cache
+from typing import ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
 
+from lmma import kernels
 from lmma.strategies.dlmma import RECENTRE, diagonal_rate
 from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.lmma import CAP
+from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.collected import Collected, Ranked
 from lmma.strategies.parts.dense_core import Core, FullCore, IdentityCore
 from lmma.strategies.parts.linalg import centred
-from lmma.strategies.parts.lowrank import leading_axes, scaled
 from lmma.strategies.parts.parameters import Parameters, RankParameters, constant, derived
 from lmma.strategies.parts.rank_weights import active_weights
 from lmma.strategies.parts.recombination import (
@@ -86,6 +88,16 @@ def share(p: PulseParameters) -> float:
 def axes(n: int) -> int:
     """Return how many directions are learned: O(log n)."""
     return max(0, min(n - 1, int(3.3 * math.log(n))))
+
+
+def default_period(n: int, lam: int) -> int:
+    """Return how many generations the metric learns from at once: 4, or fewer of many candidates."""
+    return max(1, min(4, int(1.3 * n / lam), HELD // (n * lam)))
+
+
+def learning_rows(n: int, lam: int) -> int:
+    """Return how many rows of n numbers learning holds: z collected, then z at hand, H and F."""
+    return 2 * default_period(n, lam) * lam + 4 * axes(n) + lam + 16
 
 
 def mean_weights(weights: Array, count: int) -> Array:
@@ -118,7 +130,7 @@ class PulseParameters(Parameters):
     c_c: float = constant(lambda p: 4 / (p.n + 4))
     c_1: float = constant(lambda p: 1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_1)
     c_mu: float = constant(lambda p: min(1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_mu, CAP))
-    period: int = constant(lambda p: max(1, min(int(p.n / (2.4 * p.lam)), HELD // (p.n * p.lam))))
+    period: int = constant(lambda p: default_period(p.n, p.lam))
 
     def _check(self) -> None:
         for name in ("k_long", "k_short"):
@@ -136,65 +148,88 @@ def long_rates(p: PulseParameters) -> tuple[float, float]:
     return c_1 * scale, c_mu * scale
 
 
-class Turned(NamedTuple):
-    """The collected z in the coordinates that the parts learn in, one row for each candidate."""
-
-    q: Array  # L^-1 z
-    a: Array  # B q
-    b: Array  # B^-1 q
-    d: Array  # L z
-
-
 @final
 class Pulsing(Transform):
     """d = D A B L z."""
 
-    STATE = (
-        "scales", "short_axes", "short_sizes", "concentration", "long_axes", "long_sizes", "path",
-        "core_path",
-    )  # fmt: skip
+    STATE = ("scales", "axes", "sizes", "gains", "cross", "concentration", "path")
 
     def __init__(self, n: int, parameters: PulseParameters, dtype: npt.DTypeLike, core: Core) -> None:
         p = self.parameters = parameters
         self.core = core
-        self.collected = Collected(p.period, p.lam, n, dtype)
+        self.collected = Collected(p.period, p.lam, n, dtype, p.weights)
         self.scales = np.ones(n, dtype=dtype)
-        self.short_axes = np.zeros((p.k_short, n), dtype=dtype)
-        self.short_sizes = np.zeros(p.k_short)
+        self.axes: Array = spaced(p.k_long + p.k_short, n, dtype)  # U, then V
+        self.sizes = np.zeros(p.k_long + p.k_short)  # S, then T
+        self.gains = np.zeros(p.k_long + p.k_short)  # s, then h
+        self.cross = np.zeros((p.k_short, p.k_long))  # V U^T
         self.concentration = np.ones(p.k_short)
-        self.long_axes = np.zeros((p.k_long, n), dtype=dtype)
-        self.long_sizes = np.zeros(p.k_long)
         self.path = np.zeros(n, dtype=dtype)
-        self.core_path = np.zeros(n, dtype=dtype)
+        self._learned: kernels.Learned | None = None  # arrays to be used again
+        self.origin, self.unit = np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
 
     def parts(self) -> dict[str, object]:
         """Return A, and what waits to be learned from."""
         return {"core": self.core, "collected": self.collected}
 
     @property
-    def contraction(self) -> Array:
-        """h: the precision along each short axis beyond 1."""
-        return np.maximum(self.short_sizes - self.parameters.tau_short * self.concentration, 0.0)
+    def long_axes(self) -> Array:
+        """U: directions in which steps are expanded."""
+        return self.axes[: self.parameters.k_long]
+
+    @property
+    def short_axes(self) -> Array:
+        """V: directions in which steps are contracted."""
+        return self.axes[self.parameters.k_long :]
+
+    @property
+    def long_sizes(self) -> Array:
+        """S: what leads the rows of F along each long axis."""
+        return self.sizes[: self.parameters.k_long]
+
+    @property
+    def short_sizes(self) -> Array:
+        """T: what leads the rows of H along each short axis."""
+        return self.sizes[self.parameters.k_long :]
 
     @property
     def expansion(self) -> Array:
         """s: the variance along each long axis beyond 1."""
-        return np.maximum(self.long_sizes - self.parameters.tau_long, 0.0)
+        return self.gains[: self.parameters.k_long]
+
+    @property
+    def contraction(self) -> Array:
+        """h: the precision along each short axis beyond 1."""
+        return self.gains[self.parameters.k_long :]
+
+    @property
+    def metric(self) -> kernels.Metric:
+        """D, L and B as the kernels take them."""
+        return kernels.Metric(self.scales, self.axes, self.parameters.k_long, self.sizes, self.gains)
 
     def expanded(self, rows: Array, power: float = 0.5) -> Array:
         """Return L of each row; L^-1 with the power -1/2."""
-        return scaled(rows, self.long_axes, self.expansion, power)
+        return kernels.stretched(rows, self.long_axes, self.expansion, power, threads=self.threads)
 
     def contracted(self, rows: Array, power: float = -0.5) -> Array:
         """Return B of each row; B^-1 with the power 1/2."""
-        return scaled(rows, self.short_axes, self.contraction, power)
+        return kernels.stretched(rows, self.short_axes, self.contraction, power, threads=self.threads)
 
     def sample(self, batch: Batch) -> None:
         """Draw z and set ``out`` to the candidates ``mean + step * d``."""
-        batch.source.draw(batch.generation, batch.first, batch.z)
-        out = self.apply(batch.z, out=batch.out)
-        out *= np.asarray(batch.step, dtype=out.dtype)
-        out += batch.mean
+        source, generation, mean, step, out, z, _, first = batch
+        steps, place = self.scales * step, (generation, first)
+        if isinstance(self.core, IdentityCore):
+            kernels.pulse_sample(
+                source.key, place, self.metric, self.cross, mean, steps, z, out, threads=self.threads
+            )
+            return
+        kernels.pulse_sample(
+            source.key, place, self.metric, self.cross, self.origin, self.unit, z, out,
+            threads=self.threads,
+        )  # fmt: skip
+        np.multiply(self.core.times(out), steps, out=out)
+        out += mean
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return D A B L z."""
@@ -221,103 +256,57 @@ class Pulsing(Transform):
         p = self.parameters
         if len(self.scales) == 1:
             return  # sigma is all there is
-        cumulate(self.core_path, p.c_c, best.mu_w, best.z_mean)
+        self.core.follow(best, p.c_c)
         cumulate(self.path, p.c_c_long, best.mu_w, self.expanded(best.z_mean))
         ranked = self.collected.add(best)
         if ranked is not None:
             self._learn(ranked, p_sigma)
 
     def _learn(self, ranked: Ranked, p_sigma: Array) -> None:
-        p, z = self.parameters, ranked.z
-        h, s = self.contraction, self.expansion
-        short, long = (h / (1 + h)).astype(z.dtype), (s / (1 + s)).astype(z.dtype)  # B^2 = I - V^T short V
-        q = self.expanded(np.vstack((z, p_sigma, self.core_path)), -0.5)
-        a = self.contracted(q)
-        q, b = q[:-2], self.contracted(q[:-2], 0.5)
-        turned = Turned(q, a[:-2], b, self.expanded(z))
-
-        rows = np.vstack((a, self.short_axes, self.contracted(self.long_axes)))
-        images, duals = self.core.times(rows), self.core.transposed_solved(rows)
-        fixed = np.concatenate((short, long))  # B L^-2 B = I - rows^T fixed rows, with the last rows
-        change = self._learn_scales(ranked, images * duals, short, long)
-
-        F: Array = self.core.times(self.contracted(self._long_rows(ranked, turned))) / change
-        H: Array = self.core.transposed_solved(self._short_rows(ranked, turned)) * change
-        used = np.delete(np.arange(len(rows)), len(z))  # p_sigma has no part in A
-        gains, fade = self._core_gains(ranked)
-        gains = np.concatenate((gains, [p.c_1 * ranked.generations], fade * fixed))
-        self.core.multiply(rows[used], images[used], duals[used], gains, fade)
-
-        H = self.core.transposed_times(H)
-        self.short_axes[...], self.short_sizes[...] = leading_axes(H, p.k_short)
-        spread = min(len(self.scales) / 4, SPAN)
-        self.concentration[...] = np.maximum(spread * np.sum(self.short_axes**4, axis=1), 1.0) ** 3
-        F = self.contracted(self.core.solved(F), 0.5)
-        self.path[...] = F[-1]
-        F[-1] *= math.sqrt(p.c_1_long * ranked.generations)
-        self.long_axes[...], self.long_sizes[...] = leading_axes(F, p.k_long)
-
-    def _learn_scales(self, ranked: Ranked, products: Array, short: Array, long: Array) -> Array:
-        """Let D learn, and return by how much each coordinate changed, on average by 1.
-
-        ``products`` are those of images and duals: of the collected rows, p_sigma, p_A, V and B U.
-        """
-        p, count, k = self.parameters, len(ranked.z), len(short)
+        p, n, z, t = self.parameters, len(self.scales), ranked.z, ranked.ranks.generations
+        k, short = p.k_long, self.contraction / (1 + self.contraction)
         theta = 1 / (1 + 0.3 * float(np.sum(short**2 / self.concentration)))
-        axes = products[count + 2 :]
-        expected = 1 - short @ axes[:k] - long @ axes[k:]
-        g: Array = ranked.ranks @ products[:count]
-        g += p.path_share * ranked.generations * (products[count] - expected)
-        g /= ((1 + self.core.inflation) / 2) ** CAUTION
-        # A coordinate that an axis contracts does not grow in D, one that an axis expands does not shrink
-        taken = np.where(g > 0, short @ self.short_axes**2, long @ self.long_axes**2)
-        g *= np.maximum(1 - 2 * taken, 0.0)
-        logs = np.log(self.scales)
-        logs -= logs.mean()
-        back = p.pull * logs + (1 - theta) ** 2 * (logs - np.clip(logs, -REACH, REACH))
-        g = p.c_scale / 2 * theta * (g - ranked.generations * back)
-        self.scales *= np.exp(g)
-        change: Array = np.exp(g - g.mean())  # H and F keep their size in units of sigma
-        return change
+        # Negative weights are scaled as if z_i had length sqrt(n), and count less in A where many candidates
+        # would make it singular; it keeps its size where selection is random
+        against = min(1.0, 1 / max(2 * n * p.c_mu * t, 1e-300))
+        fade = t * (p.c_1 + p.c_mu * (1 - against))
+        rates = kernels.Rates(
+            p.c_scale * theta / 2, p.path_share * t, p.pull, REACH, (1 - theta) ** 2,
+            p.c_1_long, p.c_mu_long, p.c_short, p.c_mu, p.c_1 * t, n * against, fade,
+        )  # fmt: skip
+        paths = np.vstack((p_sigma, self.path, *self.core.paths))
+        turns = self.core.turns(z, paths, self.axes)
+        self._learned = kernels.pulse_learn(
+            z, paths, ranked.ranks, self.metric, rates, turns, self._learned, threads=self.threads
+        )
+        F, H, G = self._learned
+        if turns is not None:
+            self.core.learn(G, ranked.ranks.worse, fade)
+            F, H = self.core.solved(F), self.core.transposed_times(H)
 
-    def _long_rows(self, ranked: Ranked, turned: Turned) -> Array:
-        """Return the rows of F before D and A change: what stays, what was selected, and the path."""
-        p, worse, t = self.parameters, ranked.worse, ranked.generations
-        against = -ranked.ranks[worse, None]
-        stay = (1 + t * p.c_mu_long / 2) * self.long_axes
-        stay -= p.c_mu_long / 2 * (against * (turned.q[worse] @ self.long_axes.T)).T @ turned.d[worse]
-        kept = np.sqrt((1 - p.c_1_long - p.c_mu_long) ** t * self.long_sizes)
-        gains = np.sqrt(p.c_mu_long * ranked.weights)
-        rows = (kept[:, None] * stay, gains[:, None] * turned.d[ranked.better], self.path)
-        return np.vstack(rows).astype(self.scales.dtype, copy=False)
-
-    def _short_rows(self, ranked: Ranked, turned: Turned) -> Array:
-        """Return the rows of H before D and A change: what stays, and what was selected against."""
-        p, better, worse, t = self.parameters, ranked.better, ranked.worse, ranked.generations
-        stay = (1 + t * p.c_short / 2) * self.short_axes
-        weighted = ranked.weights[:, None] * (turned.a[better] @ self.short_axes.T)
-        stay -= p.c_short / 2 * weighted.T @ turned.b[better]
-        kept = np.sqrt((1 - p.c_short) ** t * self.short_sizes)
-        gains = np.sqrt(p.c_short * -ranked.ranks[worse])
-        rows = (kept[:, None] * stay, gains[:, None] * turned.b[worse])
-        return np.vstack(rows).astype(self.scales.dtype, copy=False)
-
-    def _core_gains(self, ranked: Ranked) -> tuple[Array, float]:
-        """Return c_mu v_i, and what A loses so that it keeps its size where selection is random.
-
-        Negative weights are scaled as if z_i had length sqrt(n), and count less where many candidates would
-        make A singular.
-        """
-        p, n, z, v = self.parameters, len(self.scales), ranked.z, ranked.ranks
-        most = 2 * n * p.c_mu * ranked.generations
-        against = min(1.0, 1 / most) if most > 0 else 0.0
-        lengths2 = np.maximum(np.einsum("ij,ij->i", z, z), 1e-30)
-        gains: Array = p.c_mu * np.where(v < 0, v * (n * against) / lengths2, v)
-        return gains, ranked.generations * (p.c_1 + p.c_mu * (1 - against))
+        T, fourths = kernels.leading_axes(H, self.short_axes, threads=self.threads)
+        rho = np.maximum(min(n / 4, SPAN) * fourths, 1.0) ** 3
+        np.maximum(T - p.tau_short * rho, 0.0, out=self.contraction)
+        kernels.stretched(F, self.short_axes, self.contraction, 0.5, F, threads=self.threads)  # B^-1
+        self.path[...] = F[k]
+        F[k] *= math.sqrt(p.c_1_long * t)
+        S, _ = kernels.leading_axes(F, self.long_axes, threads=self.threads)
+        np.maximum(S - p.tau_long, 0.0, out=self.expansion)
+        self.long_sizes[...], self.short_sizes[...], self.concentration[...] = S, T, rho
+        self.cross[...] = self.short_axes @ self.long_axes.T
 
     def balance(self, generation: int) -> float:
         """Scale D to geometric mean 1 now and then."""
         return centred(self.scales) if generation % RECENTRE == 0 else 1.0
+
+
+@lru_cache(16)
+def weights_of(weights: bytes, valid: int, lam: int) -> tuple[Array, Array, float]:
+    """Return w_i (float64) of the ``valid`` candidates that have a value, summing to 1, all W_i, and mu_e."""
+    selected = np.frombuffer(weights)[:valid]
+    selected = selected / selected.sum()
+    total = mean_weights(selected, lam)
+    return selected, total, 1 / float(total @ total)
 
 
 class PulsingES(ES):
@@ -328,7 +317,7 @@ class PulsingES(ES):
     core: ClassVar[type[Core]]
 
     def _make_transform(self) -> Pulsing:
-        return Pulsing(self.n, self.parameters, self.dtype, self.core(self.n, self.dtype))
+        return Pulsing(self.n, self.parameters, self.dtype, self.core(self.n, CAUTION, self.dtype))
 
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation, its mean taken with negative weights too.
@@ -336,18 +325,18 @@ class PulsingES(ES):
         Candidates without a value rank last: the mean moves away from where evaluations fail. Where ranks
         alone say what is feasible, the worse half lies beyond an edge that the mean must reach, and not flee.
         """
-        best = super()._select(order, values)
+        weights, total, mu_e = weights_of(self.parameters.weights.tobytes(), len(order), self.popsize)
         if len(order) < self.popsize:
             order = np.concatenate((order, np.setdiff1d(np.arange(self.popsize), order)))
         if self.constraints is not None and self.constraints.lagrangian is None:
-            return best._replace(order=order)
-        weights = mean_weights(best.weights, len(order))
-        z_mean = weighted_mean(weights, order, self.z, self.threads)
-        mu_e = 1 / float(weights @ weights)
-        return best._replace(order=order, mu_w=mu_e, z_mean=z_mean, d_mean=self.transform.apply(z_mean))
-
-    def _move(self, best: Selection) -> Array:
-        return self.parameters.c_m * super()._move(best)
+            total, mu_e = weights, 1 / float(weights @ weights)
+        z_mean = weighted_mean(total, order, self.z, self.threads)
+        d_mean = self.parameters.c_m * self.transform.apply(z_mean)
+        if self.integers is not None:  # they jump: to be far from what is bad says little of where to go
+            columns = self.integers.columns
+            better = weighted_mean(weights, order, self.z, self.threads)
+            d_mean[columns] = self.transform.apply(better)[columns]
+        return Selection(order, values, weights, mu_e, z_mean, d_mean, self.z, None, self.threads)
 
 
 @final
@@ -376,7 +365,7 @@ class Pulse(PulsingES):
 
     name = "pulse"
     core = IdentityCore
-    rows = staticmethod(lambda n, popsize: 8 * popsize + 6 * axes(n) + 12)
+    rows = staticmethod(lambda n, popsize: learning_rows(n, popsize) + 2 * popsize)
 
 
 @final
@@ -403,4 +392,6 @@ class PulseFull(PulsingES):
 
     name = "pulse-full"
     core = FullCore
-    rows = staticmethod(lambda n, popsize: 3 * n + 12 * popsize + 8 * axes(n) + 12)
+    rows = staticmethod(
+        lambda n, popsize: 6 * n + 3 * learning_rows(n, popsize)
+    )  # and images, duals, rows of G

@@ -52,7 +52,8 @@ def test_mutation_probabilities_keep_their_bounds_and_integers_their_values(mean
     part = as_integers()
     part.among(20)
     part.reach[:] = 0.05
-    new, wide = part.bounded(np.array([mean]), np.array([deviation]), np.array([succeeded]))
+    part.succeeded[:] = succeeded
+    new, wide = part.bounded(np.array([mean]), np.array([deviation]))
     p = mutation(new, wide)
     assert np.rint(np.clip(new, -10, 10)) == np.clip(np.rint(mean), -10, 10)
     assert p >= part.alpha * (1 - 1e-9)
@@ -64,7 +65,9 @@ def test_what_keeps_the_bounds_is_left_alone():
     part = as_integers()
     part.among(100)
     mean, deviation = np.array([0.2]), np.array([0.4])
-    new, wide = part.bounded(mean, deviation, np.array([True]))
+    part.succeeded[:] = True
+    new, wide = part.bounded(mean, deviation)
+    assert not part.succeeded.any()
     np.testing.assert_allclose([*new, *wide], [*mean, *deviation], rtol=1e-9)
 
 
@@ -79,13 +82,15 @@ def test_centring_counts_other_integers_as_such_and_makes_up_for_the_bias():
     X = np.array([[0.6], [0.3], [-0.2]])
     part.round(X)
     assert X.tolist() == [[1.0], [0.0], [0.0]]
-    weights = np.array([0.5, 0.3, 0.2])
-    shift, succeeded = part.centred(np.array([0.1]), np.array([0, 1, 2]), weights)
+    weights, mean = np.array([0.5, 0.3, 0.2]), np.array([2.0])
+    part.centre(mean, np.array([0.1]), np.array([0, 1, 2]), weights)
     # 0.6 -> 1 is a bias of 0.4; towards 0 only 0.3 can go back, and goes all the way: room 0.3 < 0.4
-    assert shift == pytest.approx(0.5 * 0.4 - 0.3 * 0.3)
-    assert succeeded.tolist() == [True]
-    shift, succeeded = part.centred(np.array([0.1]), np.array([1, 2]), weights[:2])
-    assert (shift.tolist(), succeeded.tolist()) == ([0.0], [False])
+    assert mean == pytest.approx(2 + 0.5 * 0.4 - 0.3 * 0.3)
+    assert part.succeeded.tolist() == [True]
+    part.succeeded[:] = False
+    part.centre(mean, np.array([0.1]), np.array([1, 2]), weights[:2])
+    assert mean == pytest.approx(2.11)
+    assert part.succeeded.tolist() == [False]
 
 
 @pytest.mark.parametrize("method", METHODS)

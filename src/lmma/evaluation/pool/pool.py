@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import array
 import contextlib
-import fcntl
 import math
 import os
 import pickle
 import selectors
-import termios
 import time
 from typing import final
+
+try:
+    import fcntl
+    import termios
+except ImportError:
+    raise ImportError("worker processes need pipes and signals as Linux and macOS have them") from None
 
 import numpy as np
 import numpy.typing as npt

@@ -13,6 +13,7 @@ import pickle
 import signal
 import struct
 import sys
+import threading
 import time
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -28,6 +29,7 @@ HEADER = struct.Struct("<IIIIQ")  # of a report: kind, generation, first row, ro
 READY, DONE, FAILED, BROKEN = range(4)  # kinds of reports
 
 PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
+LOOK = 0.5  # seconds between two looks at whether the pool is still there, where the system does not tell
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,17 @@ def _die_with(pool: int) -> None:
     """Arrange that this process is killed when the one that spawned it ends, however that happens."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    else:
+        threading.Thread(target=_end_with, args=(pool,), daemon=True).start()
     if os.getppid() != pool:  # it ended before we could ask to be told
         os._exit(1)
+
+
+def _end_with(pool: int) -> None:
+    """End this process, in the middle of an evaluation too, once it is no longer the child of ``pool``."""
+    while os.getppid() == pool:
+        time.sleep(LOOK)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,25 +21,41 @@ from lmma.experiments.presets import (
     TITLES,
     VD,
 )  # fmt: skip
-from lmma.output.plotting.data import FigureData, Panel, Series
+from lmma.output.plotting.data import FigureData, Panel, Series, Unreached
 
 NAMES = {
     LM: "LM-MA-ES", MA: "MA-ES", LMCMA: "LM-CMA-ES", VD: "VD-CMA-ES", CMA: "CMA-ES", ACMA: "active CMA-ES",
     ARCHIVE: "LM-MA-ES, archive",
 }  # fmt: skip
-ORDER = tuple(NAMES.values())
-BAND = "Lines are medians of the runs that reached the target, bands their quartiles."
+ROTATED_VD = "VD-CMA-ES, rotated"
+ORDER = (*NAMES.values(), ROTATED_VD)
+BAND = (
+    "Lines are medians of the runs that reached the target, bands their quartiles. An open marker with an "
+    "arrow: runs ended there without it."
+)
 
 
 def figures(records: Records) -> dict[str, FigureData]:
     """Return the four figures of the paper, from whatever records there are."""
     evidence = Evidence(records)
-    return {
-        "fig1": cost_figure(evidence, records),
-        "fig2": two_methods_figure(evidence),
-        "fig3": all_methods_figure(evidence),
-        "figS1": rotation_figure(evidence),
-    }
+    drawn = (
+        cost_figure(evidence, records),
+        two_methods_figure(evidence),
+        all_methods_figure(evidence),
+        rotation_figure(evidence),
+    )
+    return {data.name: _without_empty_panels(data) for data in drawn}
+
+
+def _without_empty_panels(data: FigureData) -> FigureData:
+    """Return a figure of the panels that show something, the others named below it; as it is, if none do."""
+    filled = tuple(panel for panel in data.panels if panel.measured())
+    if not filled or len(filled) == len(data.panels):
+        return data
+    titles = {panel.title for panel in filled}
+    empty = list(dict.fromkeys(panel.title for panel in data.panels if panel.title not in titles))
+    caption = f"{data.caption} Not run: {', '.join(empty)}." if empty else data.caption
+    return replace(data, panels=filled, caption=caption)
 
 
 def method_name(method: str) -> str:
@@ -73,8 +90,8 @@ def cost_figure(evidence: Evidence, records: Records, methods: Sequence[str] = (
         if (points := evidence.memory(method))
     ]
     panels = (
-        Panel("Time", "dimension n", "CPU microseconds a sample", tuple(timing)),
-        Panel("Memory", "dimension n", "peak MiB", tuple(memory)),
+        Panel("Time", "dimension n", "CPU microseconds a sample", tuple(timing), guides=("n log n", "n²")),
+        Panel("Memory", "dimension n", "peak MiB", tuple(memory), guides=("n log n", "n²")),
     )
     caption = (
         "Internal cost without an objective, one thread: the best of many short rounds, and peak memory."
@@ -88,8 +105,11 @@ def two_methods_figure(evidence: Evidence) -> FigureData:
         Panel(
             problem_name(problem), "dimension n", label,
             tuple(s for method in (LM, MA) if (s := to_target(evidence, problem, method, what))),
+            guides=guides,
         )
-        for what, label in (("evaluations", "evaluations"), ("seconds", "CPU seconds"))
+        for what, label, guides in (
+            ("evaluations", "evaluations", ("n", "n²")), ("seconds", "CPU seconds", ("n²", "n³")),
+        )
         for problem in SIX
     ]  # fmt: skip
     return FigureData("fig2", TITLES["fig2"], BAND, tuple(panels), order=ORDER)
@@ -100,15 +120,10 @@ def all_methods_figure(evidence: Evidence) -> FigureData:
     panels = []
     for problem in SIX:
         series = [to_target(evidence, problem, method) for method in NAMES]
-        rotated = to_target(evidence, f"rotated-{problem}", VD, label="VD-CMA-ES, rotated", dashed=True)
-        panels.append(
-            Panel(
-                problem_name(problem), "dimension n", "evaluations", tuple(s for s in (*series, rotated) if s)
-            )
-        )
-    caption = (
-        f"{BAND} A method is missing where none of its runs reached the target, or where it was not run."
-    )
+        rotated = to_target(evidence, f"rotated-{problem}", VD, label=ROTATED_VD, dashed=True)
+        found = tuple(s for s in (*series, rotated) if s)
+        panels.append(Panel(problem_name(problem), "dimension n", "evaluations", found, guides=("n", "n²")))
+    caption = f"{BAND} A method is missing where it was not run."
     return FigureData("fig3", TITLES["fig3"], caption, tuple(panels), order=ORDER)
 
 
@@ -123,8 +138,10 @@ def to_target(
 ) -> Series | None:
     """Return medians and quartiles of evaluations or seconds to the target over n, or None."""
     x, y, lower, upper, notes = [], [], [], [], []
+    unreached: list[Unreached] = []
     for n in evidence.dims(problem, method):
         sample = evidence.sample(problem, method, n)
+        unreached += _unreached(evidence.unreached(problem, method, n), n, what)
         if sample is None or not sample.solved:
             continue
         values = sample.evaluations if what == "evaluations" else sample.seconds
@@ -134,12 +151,24 @@ def to_target(
         y.append(float(quartiles[1]))
         upper.append(float(quartiles[2]))
         notes.append(f"{len(values)} of {sample.runs} runs reached the target")
-    if not x:
+    if not x and not unreached:
         return None
     return Series(
         label or method_name(method), tuple(x), tuple(y), tuple(lower), tuple(upper), tuple(notes), dashed,
-        colour_of=method_name(method) if label else "",
+        unreached=tuple(unreached),
     )  # fmt: skip
+
+
+def _unreached(records: Records, n: int, what: str) -> list[Unreached]:
+    """Return one mark for the runs that ended without the target, at the most that any of them spent."""
+    if not records:
+        return []
+    most = max(records, key=lambda record: record["evaluations"])
+    best = "none" if most["best_fun"] is None else f"{most['best_fun']:.2g}"
+    runs = f"{len(records)} run{'s' if len(records) > 1 else ''} ended without reaching the target"
+    note = f"{runs}; the longest after {most['evaluations']:,} evaluations at f = {best} ({most['reason']})"
+    spent = most["evaluations"] if what == "evaluations" else most["cpu_seconds"]
+    return [Unreached(n, float(spent), note)]
 
 
 def rotation_figure(evidence: Evidence, problems: Iterable[str] = CURVES) -> FigureData:
@@ -185,7 +214,7 @@ def comparison(records: Records) -> FigureData:
     methods = list(dict.fromkeys(method for _, method, _ in evidence.runs))
     panels = [
         Panel(problem_name(p), "dimension n", "evaluations",
-              tuple(s for m in methods if (s := to_target(evidence, p, m))))
+              tuple(s for m in methods if (s := to_target(evidence, p, m))), guides=("n", "n²"))
         for p in problems
     ]  # fmt: skip
     order = (*ORDER, *(method for method in methods if method not in NAMES))

@@ -110,6 +110,18 @@ class Evidence:
             max((record["evaluations"] for record in records if not record["success"]), default=0),
         )
 
+    def unreached(self, problem: str, method: str, n: int) -> list[Record]:
+        """Return the runs that a figure must not pass over: ended by the budget, or none met the target.
+
+        A run that is stuck in a local optimum beside others that are not is none of them: it counts in the
+        number of runs.
+        """
+        records = self.runs.get((problem, method, n), [])
+        missed = [record for record in records if not record["success"]]
+        if len(missed) == len(records):
+            return missed
+        return [record for record in missed if record["reason"] == "maxfevals"]
+
     def dims(self, problem: str, method: str) -> list[int]:
         """Return the dimensions in which a method ran on a problem."""
         return sorted(n for p, m, n in self.runs if (p, m) == (problem, method))

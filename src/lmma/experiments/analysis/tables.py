@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lmma.experiments.analysis.samples import Evidence
+from lmma.experiments.analysis.figures import NAMES, problem_name
+from lmma.experiments.analysis.samples import Evidence, Sample
+from lmma.experiments.presets import SIX
 from lmma.output.tables import columns_of, text_table
 from lmma.store import Record
 
@@ -68,6 +70,32 @@ def medians(records: Iterable[Record]) -> Rows:
                     "most spent without success": sample.spent or "",
                 })  # fmt: skip
     return rows
+
+
+def by_method(records: Iterable[Record], n: int) -> Rows:
+    """Return one row for each function of the paper: median evaluations of every method that ran at ``n``.
+
+    Beside a median stand the runs that reached the target where not all did; where none did, what was spent.
+    """
+    evidence = Evidence(records)
+    methods = [method for method in NAMES if any((p, method, n) in evidence.runs for p in SIX)]
+    rows: Rows = []
+    for problem in SIX:
+        row: dict[str, Any] = {"function": problem_name(problem)}
+        for method in methods:
+            row[NAMES[method]] = _in_a_cell(evidence.sample(problem, method, n))
+        if any(value for name, value in row.items() if name != "function"):
+            rows.append(row)
+    return rows
+
+
+def _in_a_cell(sample: Sample | None) -> str:
+    if sample is None:
+        return ""
+    reached, runs = len(sample.evaluations), sample.runs
+    if not reached:
+        return f"none of {runs} in {sample.spent:,}"
+    return f"{sample.median:,.0f}" + ("" if reached == runs else f" ({reached} of {runs})")
 
 
 def _plain(value: Any) -> Any:

@@ -12,17 +12,22 @@ from lmma.experiments.claims.compare import (
     NEARLY_SQUARE,
     ROUNDING,
     listed,
+    measured,
+    paths_of,
     ratios_of,
+    runs_of,
     same_path,
 )
 from lmma.experiments.claims.ledger import Decide, Finding, claim, decided, undecided
 from lmma.experiments.presets import CMA, LM, MA
+from lmma.experiments.tasks import Memory
 
 claim(
     "update", "section 2, eq. 2",
     "The additive update of fast MA-ES is equivalent to the multiplicative one.",
     "Two runs of 100 generations with the same random numbers, one with each update, differ by at most "
     f"{ROUNDING:g} of the way travelled.",
+    about=paths_of(MA, "update"),
 )(partial(same_path, method=MA, change="update"))  # fmt: skip
 
 
@@ -30,6 +35,7 @@ claim(
     "ma-cma", "abstract, section 1",
     "MA-ES does without the covariance matrix of CMA-ES and loses no performance.",
     f"On each function where both ran, MA-ES needs at most {ALIKE:g} times the median evaluations of CMA-ES.",
+    about=runs_of(MA, CMA),
 )  # fmt: skip
 def _ma_against_cma(evidence: Evidence) -> Finding:
     ratios = ratios_of(evidence, MA, CMA)
@@ -38,14 +44,17 @@ def _ma_against_cma(evidence: Evidence) -> Finding:
     return decided(max(ratios.values()) <= ALIKE, f"MA-ES / CMA-ES: {listed(ratios)}")
 
 
+SMALLEST = 512  # where a matrix (2 MiB) outweighs what a strategy holds besides
+
+
 def _memory_grows(method: str, name: str, digits: int, fits: Callable[[float], bool]) -> Decide:
     """Return the rule that the power of n fitted to peak memory ``fits``."""
 
     def decide(evidence: Evidence) -> Finding:
-        points = evidence.memory(method)
+        points = {n: size for n, size in evidence.memory(method).items() if n >= SMALLEST}
         power = growth(points)
-        if power is None:
-            return undecided(f"memory of {name} in at least two dimensions")
+        if power is None or max(points) < 4 * SMALLEST:
+            return undecided(f"memory of {name} from n = {SMALLEST} to at least {4 * SMALLEST:,}")
         largest = max(points)
         return decided(
             fits(power), f"n^{power:.2f}; {points[largest] / 2**20:.{digits}g} MiB at n = {largest:,}"
@@ -57,12 +66,14 @@ def _memory_grows(method: str, name: str, digits: int, fits: Callable[[float], b
 claim(
     "memory", "abstract, section 3",
     "LM-MA-ES needs O(n log n) memory.",
-    f"Peak memory over n grows with a fitted power of at most {NEARLY_LINEAR:g}.",
+    f"Peak memory from n = {SMALLEST} up grows with a fitted power of at most {NEARLY_LINEAR:g}.",
+    about=measured(Memory, LM),
 )(_memory_grows(LM, "LM-MA-ES", 2, lambda power: power <= NEARLY_LINEAR))  # fmt: skip
 claim(
     "memory-ma", "section 1",
     "MA-ES needs O(n^2) memory.",
-    f"Peak memory over n grows with a fitted power of at least {NEARLY_SQUARE:g}.",
+    f"Peak memory from n = {SMALLEST} up grows with a fitted power of at least {NEARLY_SQUARE:g}.",
+    about=measured(Memory, MA),
 )(_memory_grows(MA, "MA-ES", 3, lambda power: power >= NEARLY_SQUARE))  # fmt: skip
 
 
@@ -79,4 +90,6 @@ for _change, _where, _wording, _rule, _limit in (
      f"100 generations on f, and on f(x / 1024) from 1024 times the start, differ by at most {ROUNDING:g}.",
      ROUNDING),
 ):  # fmt: skip
-    claim(_change, _where, _wording, _rule)(partial(same_path, method=LM, change=_change, limit=_limit))
+    claim(_change, _where, _wording, _rule, paths_of(LM, _change))(
+        partial(same_path, method=LM, change=_change, limit=_limit)
+    )

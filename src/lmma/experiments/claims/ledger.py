@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lmma.experiments.analysis.samples import Evidence
+from lmma.experiments.tasks import KINDS, Task, task_from, unique
 from lmma.output.tables import markdown_table
 from lmma.store import Record
 
@@ -28,6 +29,7 @@ class Finding:
 
 
 Decide = Callable[[Evidence], Finding]
+About = Callable[[Task], bool]  # whether the record of a task may bear on a claim
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Claim:
     wording: str
     rule: str
     decide: Decide
+    about: About
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,12 @@ class Row:
 
     claim: Claim
     finding: Finding
+    runs: int = 0  # records that bear on it: runs, times, memory
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is a verdict."""
+        return self.finding.verdict != "not enough data"
 
     def columns(self) -> dict[str, str]:
         """Return the line as text by column."""
@@ -56,6 +65,7 @@ class Row:
             "where": self.claim.where,
             "rule": self.claim.rule,
             "measured": self.finding.measured,
+            "runs": f"{self.runs:,}" if self.runs else "",
             "verdict": self.finding.verdict,
         }
 
@@ -63,11 +73,16 @@ class Row:
 CLAIMS: list[Claim] = []
 
 
-def claim(id: str, where: str, wording: str, rule: str) -> Callable[[Decide], Decide]:
+def nothing(task: Task) -> bool:
+    """Return that no task of ours bears on a claim: attacks have records of their own."""
+    return False
+
+
+def claim(id: str, where: str, wording: str, rule: str, about: About = nothing) -> Callable[[Decide], Decide]:
     """Return a decorator that enters the function below it into the ledger."""
 
     def enter(decide: Decide) -> Decide:
-        CLAIMS.append(Claim(id, where, wording, rule, decide))
+        CLAIMS.append(Claim(id, where, wording, rule, decide, about))
         return decide
 
     return enter
@@ -75,8 +90,14 @@ def claim(id: str, where: str, wording: str, rule: str) -> Callable[[Decide], De
 
 def judge(records: Iterable[Record], where: str = "") -> list[Row]:
     """Return the ledger: every claim, or those that stand ``where``, with what ``records`` say about it."""
+    records = list(records)
     evidence = Evidence(records, smallest=PAPER_RANGE)
-    return [Row(claim, claim.decide(evidence)) for claim in CLAIMS if claim.where.startswith(where)]
+    tasks = unique(task_from(record["kind"], record["spec"]) for record in records if record["kind"] in KINDS)
+    return [
+        Row(claim, claim.decide(evidence), sum(map(claim.about, tasks)))
+        for claim in CLAIMS
+        if claim.where.startswith(where)
+    ]
 
 
 def holds(measured: str) -> Finding:
@@ -99,15 +120,18 @@ def decided(yes: bool, measured: str) -> Finding:
     return holds(measured) if yes else fails(measured)
 
 
-def ledger_page(rows: Iterable[Row], title: str = "The claims ledger") -> str:
-    """Return the ledger as a Markdown page."""
+def ledger_page(rows: Iterable[Row], title: str = "The claims ledger", lead: str = "") -> str:
+    """Return the ledger as a Markdown page that begins with ``lead``, by default with the summary."""
     rows = list(rows)
-    table = [["", "claim", "where", "measured", "verdict"]]
+    table = [["", "claim", "where", "measured", "runs", "verdict"]]
     for row in rows:
         c = row.columns()
-        table.append([c["id"], c["claim"], c["where"], c["measured"], f"**{c['verdict']}**"])
+        table.append([c["id"], c["claim"], c["where"], c["measured"], c["runs"], f"**{c['verdict']}**"])
     rules = "\n".join(f"- **{row.claim.id}** {row.claim.rule}" for row in rows)
-    return "\n\n".join([f"# {title}", summary(rows), markdown_table(table), "## The rules", rules]) + "\n"
+    return (
+        "\n\n".join([f"# {title}", lead or summary(rows), markdown_table(table), "## The rules", rules])
+        + "\n"
+    )
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -10,6 +10,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ _MEDIANS = {
 }
 _FULL = {"ma-es": 1.0, "cma-es": 4.0, "acma-es": 4.0}  # cost of a generation, in units of MA-ES
 _LIMITED = {"lm-ma-es": 1.0, "vd-cma-es": 2.0, "lm-cma-es": 4.0, "lm-ma-es-archive": 2.0}
+STEEPEST = 4.5  # power of n: evaluations like n^2, a matrix, and the caches that it outgrows
 _UNKNOWN = 3.0  # a strategy of the user's
 
 
@@ -75,6 +77,9 @@ class Clock:
         if task in self._so_far and self._so_far[task][1] > 0.1 * self.guess(task):
             taken, guessed = self._so_far[task]
             return self.guess(task) * taken / guessed
+        grown = self._grown(task)
+        if grown is not None:
+            return grown
         taken, guessed = self._ratio.get(task.method, self._ratio.get("", (0.0, 0.0)))
         for run, (seconds, part) in self._so_far.items():
             if run.method == task.method or task.method not in self._ratio:
@@ -82,13 +87,34 @@ class Clock:
         # Two seconds of faith in the first guess keep one short run from upsetting it.
         return self.guess(task) * (taken + 2.0) / (guessed + 2.0)
 
+    def _grown(self, task: Solve) -> float | None:
+        """Return what runs of the same method on the same problem in other dimensions let expect, or None.
+
+        From the nearest of them, with the power of n fitted to all; with one alone, that of the first guess.
+        """
+        means = {
+            n: sum(times) / len(times)
+            for (problem, method, n), times in self._known.items()
+            if (problem, method) == (task.problem, task.method)
+        }
+        if not means:
+            return None
+        near = min(means, key=lambda n: abs(math.log(n / task.n)))
+        if len(means) == 1:
+            other = replace(task, n=near, budget=max(1, task.budget * near // task.n))
+            return means[near] * self.guess(task) / self.guess(other)
+        logs = np.log([(n, max(seconds, 1e-3)) for n, seconds in means.items()])
+        power = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+        return means[near] * math.pow(task.n / near, min(max(power, 0.5), STEEPEST))
+
     def learn(self, task: Task, record: Mapping[str, Any]) -> None:
         """Take note of how long a task took."""
         if isinstance(task, LargeScale | Race):
             self._known["", task.method, task.n].append(float(record["seconds"]))
         if isinstance(task, Solve):
             self._so_far.pop(task, None)
-            seconds = float(record["seconds"])
+            # On a busy machine, and of records from others, CPU time tells more than the clock on the wall.
+            seconds = float(record.get("cpu_seconds", record["seconds"]))
             self._known[task.problem, task.method, task.n].append(seconds)
             for method in (task.method, ""):
                 taken, guessed = self._ratio.get(method, (0.0, 0.0))

@@ -18,9 +18,10 @@ import numpy as np
 
 import lmma
 from lmma import kernels, problems
-from lmma.experiments.peers import ADAPTORS
+from lmma.experiments.peers import ADAPTORS, PEERS
 from lmma.experiments.schedule import coco
 from lmma.experiments.schedule.objective import Array, Report, WatchedObjective
+from lmma.experiments.schedule.unfinished import Stopwatch, UnfinishedRun, UnfinishedRuns
 from lmma.experiments.tasks import (
     Invariance,
     LargeScale,
@@ -33,6 +34,7 @@ from lmma.experiments.tasks import (
 )
 from lmma.experiments.timing import race
 from lmma.kernels.blas import THREAD_VARIABLES
+from lmma.run.checkpoint_file import CheckpointError
 from lmma.store import Record
 from lmma.strategies import Strategy
 
@@ -44,10 +46,14 @@ MEASURED = ("seconds", "cpu_seconds", "internal_seconds", "peak_bytes")
 AROUND = ("versions", "machine")
 
 
-def perform(task: Task, report: Report | None = None) -> Record:
-    """Return the record of ``task``, done now; ``report`` is called now and then on the way."""
+def perform(task: Task, report: Report | None = None, unfinished: UnfinishedRuns | None = None) -> Record:
+    """Return the record of ``task``, done now; ``report`` is called now and then on the way.
+
+    A run is kept in ``unfinished`` while it lasts and goes on from what is there; who has stored the record
+    removes it (:meth:`UnfinishedRuns.forget`).
+    """
     if isinstance(task, Solve):
-        result = _solve(task, report)
+        result = _solve(task, report, unfinished)
     elif isinstance(task, Timing):
         result = _time(task)
     elif isinstance(task, Memory):
@@ -61,10 +67,11 @@ def perform(task: Task, report: Report | None = None) -> Record:
         result = race.solve(task)
     else:
         raise TypeError(f"nobody knows how to perform {task!r}")
+    used = result.pop("versions", {})
     return {
         "kind": task.kind,
         "spec": asdict(task),
-        "versions": versions() | package_versions(task),
+        "versions": versions() | package_versions(task) | used,
         "machine": machine(),
         **result,
     }
@@ -112,24 +119,21 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _solve(task: Solve, report: Report | None) -> dict[str, Any]:
+def _solve(task: Solve, report: Report | None, unfinished: UnfinishedRuns | None) -> dict[str, Any]:
     problem = problems.get(task.problem)
     # The start depends on the seed alone, so that all methods set out from the same point.
     x0 = problems.suites.start(problem, task.n, np.random.default_rng([task.seed, task.n]))
     problem.function(x0[np.newaxis])  # draws the rotation, if there is one, before the clock starts
     _import_what_a_run_needs()
-    objective = WatchedObjective(problem.function, (task.target,), report)
-    method = find_method(task.method)
-    start, cpu = time.perf_counter(), time.process_time()
-    # Only a search that is stuck stops before the target. With the default tolfun a slow one ends just above
-    # 1e-10: on the ellipsoid at n = 128 f falls by 5% in the generations that tolfun looks at. A run in
-    # Rosenbrock's local optimum, f = 3.99, still stops: in the end its values vary by rounding alone.
-    result = lmma.minimize(
-        objective, x0, task.sigma0, method=method, rng=task.seed, vectorized=True, stagnation=False,
-        maxfevals=task.budget, ftarget=task.target, tolx=0.0, tolfun=1e-4 * abs(task.target),
-        on_interrupt="raise",
-    )  # fmt: skip
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    objective = WatchedObjective(problem.function, (task.target,), report, task.label)
+    if unfinished is None or task.method in PEERS:  # whose state is inside another package
+        watch = Stopwatch()
+        result = _search(task, objective, x0, None)
+        used = [versions()["kernels"]]
+    else:
+        objective, result, kept = _go_on(task, objective, x0, unfinished)
+        watch, used = kept.watch, kept.kernels
+    seconds, cpu = watch.read()
     objective.raise_error()
     if result.reason == "memory":  # which says something of the machine, not of the method
         raise MemoryError(result.message)
@@ -146,7 +150,35 @@ def _solve(task: Solve, report: Report | None) -> dict[str, Any]:
         # CPU time is not asked for in every generation: that is a call to the system, and not a cheap one.
         "internal_seconds": cpu * (1.0 - objective.seconds / seconds),
         "curve": objective.curve(),
+        "versions": {"kernels": ", then ".join(used)},
     }
+
+
+def _go_on(
+    task: Solve, objective: WatchedObjective, x0: Array, unfinished: UnfinishedRuns
+) -> tuple[WatchedObjective, Any, UnfinishedRun]:
+    """Return what a run from its checkpoint came to, or from the start if there is none that fits."""
+    kept = unfinished.keep(task.key, objective)
+    try:
+        return objective, _search(task, objective, x0, kept), kept
+    except CheckpointError:
+        if not kept.refused:  # it is in use: somebody else does this task
+            raise
+    unfinished.set_aside(task.key)
+    objective = objective.anew()
+    kept = unfinished.keep(task.key, objective)
+    return objective, _search(task, objective, x0, kept), kept
+
+
+def _search(task: Solve, objective: WatchedObjective, x0: Array, kept: UnfinishedRun | None) -> Any:
+    # Only a search that is stuck stops before the target. With the default tolfun a slow one ends just above
+    # 1e-10: on the ellipsoid at n = 128 f falls by 5% in the generations that tolfun looks at. A run in
+    # Rosenbrock's local optimum, f = 3.99, still stops: in the end its values vary by rounding alone.
+    return lmma.minimize(
+        objective, x0, task.sigma0, method=find_method(task.method), rng=task.seed, vectorized=True,
+        stagnation=False, maxfevals=task.budget, ftarget=task.target, tolx=0.0,
+        tolfun=1e-4 * abs(task.target), on_interrupt="raise", checkpoint=kept,
+    )  # fmt: skip
 
 
 @cache

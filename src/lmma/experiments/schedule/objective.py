@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ class WatchedObjective:
         Values to be met, the easiest first.
     report : callable, optional
         Called after every generation with the evaluations so far and the best value.
+    name : str
+        Tells the objectives of two tasks apart.
 
     Attributes
     ----------
@@ -40,9 +43,13 @@ class WatchedObjective:
     """
 
     def __init__(
-        self, function: Callable[[Array], Array], targets: Sequence[float], report: Report | None = None
+        self,
+        function: Callable[[Array], Array],
+        targets: Sequence[float],
+        report: Report | None = None,
+        name: str = "",
     ) -> None:
-        self.function, self.targets = function, targets
+        self.function, self.targets, self.name = function, targets, name
         self.hits: list[int] = []
         self.evaluations = self.popsize = 0
         self.best = math.inf
@@ -74,6 +81,30 @@ class WatchedObjective:
         if self._report is not None:
             self._report(self.evaluations, self.best)
         return values
+
+    def anew(self) -> WatchedObjective:
+        """Return the same objective, nothing seen yet."""
+        return WatchedObjective(self.function, self.targets, self._report, self.name)
+
+    def state(self, evaluations: int, best: float) -> dict[str, Any]:
+        """Return for JSON what was seen up to ``evaluations``, where ``best`` was the lowest value."""
+        return {
+            "evaluations": evaluations,
+            "best": best if math.isfinite(best) else None,
+            "hits": [hit for hit in self.hits if hit <= evaluations],
+            "points": [point for point in self._points if point[0] <= evaluations],
+            "popsize": self.popsize,
+            "seconds": self.seconds,
+        }
+
+    def go_on_from(self, state: Mapping[str, Any]) -> None:
+        """Take the place of the objective whose :meth:`state` this is."""
+        self.evaluations, self.popsize = int(state["evaluations"]), int(state["popsize"])
+        self.best = math.inf if state["best"] is None else float(state["best"])
+        self.hits = [int(hit) for hit in state["hits"]]
+        self.seconds = float(state["seconds"])
+        self._points = [(int(evaluations), float(best)) for evaluations, best in state["points"]]
+        self._due = self._points[-1][0] * GROWTH if self._points else 0.0
 
     def raise_error(self) -> None:
         """Raise what ``function`` raised: a run ranks failed candidates last and goes on, a task is void."""

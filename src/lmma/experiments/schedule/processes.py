@@ -16,14 +16,18 @@ from typing import Any
 
 from lmma.evaluation.pool.processes import module_path, safe_path
 from lmma.experiments.schedule.execute import one_thread, perform
+from lmma.experiments.schedule.unfinished import UnfinishedRuns
 from lmma.experiments.tasks import Task
 
 EVERY = 0.5  # seconds between two messages about progress
 Message = tuple[str, Any]  # ("progress", (evaluations, best)), ("done", record) or ("failed", words)
 
 
-def serve(connection: Connection, path: list[str]) -> None:
-    """Do tasks from ``connection`` until it closes; ``path`` is where their modules are searched."""
+def serve(connection: Connection, path: list[str], unfinished: UnfinishedRuns | None) -> None:
+    """Do tasks from ``connection`` until it closes.
+
+    Their modules are searched on ``path``, and runs in progress are kept in ``unfinished``.
+    """
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
@@ -35,7 +39,7 @@ def serve(connection: Connection, path: list[str]) -> None:
         if task is None:
             return
         try:
-            answer: Message = ("done", perform(task, _Reporter(connection)))
+            answer: Message = ("done", perform(task, _Reporter(connection), unfinished))
         except (BrokenPipeError, ConnectionResetError):
             return
         except Exception as error:
@@ -67,12 +71,12 @@ class _Reporter:
 
 
 class TaskWorker:
-    """A process that carries out one task at a time."""
+    """A process that carries out one task at a time, keeping runs in progress in ``unfinished``."""
 
-    def __init__(self) -> None:
+    def __init__(self, unfinished: UnfinishedRuns | None = None) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of BLAS, broken
         self.connection, theirs = context.Pipe()
-        arguments = (theirs, module_path())
+        arguments = (theirs, module_path(), unfinished)
         self.process: BaseProcess = context.Process(target=serve, args=arguments, daemon=True)
         # A stray json.py in the current directory is nobody's wish to run: its path comes after all imports.
         with _environment(one_thread() | {"PYTHONSAFEPATH": "1"}), _search_path(safe_path()):

@@ -11,6 +11,7 @@ from typing import TextIO
 from lmma.experiments.schedule.display import Display, InFlight
 from lmma.experiments.schedule.eta import Clock, readable, time_left
 from lmma.experiments.schedule.processes import TaskWorker, ready
+from lmma.experiments.schedule.unfinished import EVERY, FOLDER, UnfinishedRuns
 from lmma.experiments.tasks import Solve, Task, refuse_what_is_unknown, unique
 from lmma.store import Store
 
@@ -26,11 +27,16 @@ class RunnerSummary:
     done: int
     failed: dict[str, str] = field(default_factory=dict)  # label -> why
     interrupted: bool = False
+    out_of_time: bool = False
 
     @property
     def complete(self) -> bool:
         """Whether every task has a record."""
         return self.done == self.total
+
+
+class OutOfTime(Exception):
+    """The time that was given is over."""
 
 
 class Runner:
@@ -48,6 +54,8 @@ class Runner:
         Where progress is shown; standard error by default.
     clock : Clock, optional
         What to estimate times with.
+    checkpoint_every : float
+        Seconds between two checkpoints of a run in progress, which are kept beside the store.
     """
 
     def __init__(
@@ -58,6 +66,7 @@ class Runner:
         *,
         stream: TextIO | None = None,
         clock: Clock | None = None,
+        checkpoint_every: float = EVERY,
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
@@ -65,6 +74,7 @@ class Runner:
         self.tasks = {task.key: task for task in unique(tasks)}
         self.store = store
         self.workers = workers
+        self.unfinished = UnfinishedRuns((store.path.parent / FOLDER).absolute(), checkpoint_every)
         self.clock = Clock() if clock is None else clock
         for key, record in store.get(list(self.tasks)).items():
             self.clock.learn(self.tasks[key], record)
@@ -75,6 +85,16 @@ class Runner:
         self._processes: list[TaskWorker] = []
         self._progress: dict[str, tuple[int, float]] = {}
         self._began = time.monotonic()
+        self._order: dict[str, int] = {}
+        self._seconds: float | None = None
+
+    def follow(self, order: Sequence[str], seconds: float | None = None) -> None:
+        """Do tasks in the order of their keys, not the longest first, and stop after ``seconds``.
+
+        What is then in progress is kept and goes on the next time.
+        """
+        self._order = {key: place for place, key in enumerate(order)}
+        self._seconds = seconds
 
     def announce(self) -> str:
         """Return how much there is to do and about how long it will take."""
@@ -105,18 +125,20 @@ class Runner:
         return alone + time_left(lengths, self.workers)
 
     def run(self) -> RunnerSummary:
-        """Do everything; on Ctrl-C keep what is finished and say so in the summary."""
-        interrupted = False
+        """Do everything; on Ctrl-C, or when the time is over, keep what is finished and say so."""
+        interrupted = out_of_time = False
         self._began = time.monotonic()
         try:
             # Times are taken first, with nothing else of ours beside them.
             self._work([key for key, task in self.left.items() if task.exclusive], 1)
             rest = [key for key, task in self.left.items() if not task.exclusive]
             # The longest first: a long run begun last would leave the other workers idle.
-            rest.sort(key=lambda key: -self.clock.expected(self.left[key]))
+            rest.sort(key=lambda key: self._order.get(key, -self.clock.expected(self.left[key])))
             self._work(rest, self.workers)
         except KeyboardInterrupt:
             interrupted = True
+        except OutOfTime:
+            out_of_time = True
         finally:
             for worker in self._processes:
                 worker.end()
@@ -124,7 +146,7 @@ class Runner:
             self.display.close()
             self._release()
         done = len(self.tasks) - len(self.left)
-        return RunnerSummary(len(self.tasks), done, self.failed, interrupted)
+        return RunnerSummary(len(self.tasks), done, self.failed, interrupted, out_of_time)
 
     def _release(self) -> None:
         with suppress(OSError):  # on a full disk: the claims end with this process anyway
@@ -136,6 +158,8 @@ class Runner:
         look = 0.0
         while waiting or any(worker.task for worker in self._processes):
             now = time.monotonic()
+            if self._seconds is not None and now - self._began >= self._seconds:
+                raise OutOfTime
             if now >= heartbeat:
                 self.store.renew()
                 heartbeat = now + HEARTBEAT
@@ -159,7 +183,7 @@ class Runner:
         for worker in self._processes:
             if worker.task is None:
                 return worker
-        self._processes.append(TaskWorker())
+        self._processes.append(TaskWorker(self.unfinished))
         return self._processes[-1]
 
     def _receive_all(self, waiting: list[str]) -> None:
@@ -186,6 +210,7 @@ class Runner:
         if what == "done":
             assert isinstance(content, dict)
             self.store.put(task.key, task.kind, content)
+            self.unfinished.forget(task.key)
             del self.left[task.key]
             self.clock.learn(task, content)
             self.display.finished(task, content, 0.0 if self.display.live else self.time_left())

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 Numbers = tuple[float, ...]
+MANY = 25  # points of a curve, more than there are dimensions in a figure
+
+
+@dataclass(frozen=True)
+class Unreached:
+    """Where a line would go on: no run reached the target there, or some ended before it."""
+
+    x: float
+    y: float  # what was spent
+    note: str
 
 
 @dataclass(frozen=True)
@@ -20,6 +31,7 @@ class Series:
     notes: tuple[str, ...] = ()  # one for each point, shown when the mouse is over it
     dashed: bool = False
     colour_of: str = ""  # another label whose colour to share
+    unreached: tuple[Unreached, ...] = ()  # drawn as open markers with an arrow
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,38 @@ class Panel:
     log_x: bool = True
     log_y: bool = True  # otherwise y is a share, from 0 to 1
     target: float | None = None
+    guides: tuple[str, ...] = ()  # of GROWTHS, drawn as thin lines to hold slopes against
+
+    def measured(self) -> list[tuple[float, float]]:
+        """Return every point of every series, reached or not."""
+        reached = [(x, y) for s in self.series for x, y in zip(s.x, s.y, strict=True)]
+        return reached + [(end.x, end.y) for s in self.series for end in s.unreached]
+
+    def guide(self, name: str) -> tuple[Numbers, Numbers]:
+        """Return a line that grows as its name says, from below the first points as far as they go.
+
+        It is empty where there are points in one dimension only: there is no slope to hold it against.
+        """
+        points = self.measured()
+        dims = sorted({x for x, _ in points})
+        if len(dims) < 2 or len(dims) > MANY:
+            return (), ()
+        first, last = dims[0], dims[-1]
+        grows = GROWTHS[name]
+        start = 0.6 * min(y for x, y in points if x == first)
+        highest = max(y for _, y in points)
+        x = [first * (last / first) ** (i / 48) for i in range(49)]
+        y = [start * grows(value) / grows(first) for value in x]
+        shown = [(a, b) for a, b in zip(x, y, strict=True) if b <= highest]
+        return tuple(a for a, _ in shown), tuple(b for _, b in shown)
+
+
+GROWTHS: dict[str, Callable[[float], float]] = {
+    "n": lambda n: n,
+    "n log n": lambda n: n * math.log(n),
+    "n²": lambda n: n**2,
+    "n³": lambda n: n**3,
+}
 
 
 @dataclass(frozen=True)
@@ -66,4 +110,15 @@ class FigureData:
                         "lower_quartile": s.lower[i] if s.lower else "",
                         "upper_quartile": s.upper[i] if s.upper else "",
                         "note": s.notes[i] if s.notes else "",
+                    }
+                for end in s.unreached:
+                    yield {
+                        "panel": panel.title,
+                        "series": s.label,
+                        panel.x_label: end.x,
+                        "y": panel.y_label,
+                        "median": "",
+                        "lower_quartile": "",
+                        "upper_quartile": "",
+                        "note": end.note,
                     }

@@ -84,9 +84,7 @@ def _draw(
         axes.set_yscale("log")
 
 
-def _draw_variables(
-    axes: Axes, evaluations: Sequence[float], named: Sequence[Mapping[str, float | None]]
-) -> None:
+def _draw_variables(axes: Any, evaluations: Sequence[float], named: Sequence[Mapping[str, Any]]) -> None:
     """Draw where the best lay between its limits, name by name, of those that moved most."""
     tracks = {
         name: [(x, y) for x, at in zip(evaluations, named, strict=True) if (y := at.get(name)) is not None]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmma.output.files import write
-from lmma.output.plotting.data import FigureData, Panel
+from lmma.output.plotting.data import MANY, FigureData, Panel, Unreached
 from lmma.output.plotting.style import COLOURS, looks, quieten, save
 
 if TYPE_CHECKING:
@@ -70,33 +70,37 @@ def _legend(data: FigureData) -> list[tuple[str, bool, str]]:
 
 
 def _is_curve(data: FigureData) -> bool:
-    return any(len(s.x) > 25 for panel in data.panels for s in panel.series)
+    return any(len(s.x) > MANY for panel in data.panels for s in panel.series)
 
 
 def _panel(axes: Axes, panel: Panel, style: dict[str, tuple[str, str]], alike: Sequence[Panel]) -> None:
     axes.set_title(panel.title, fontsize=10)
-    if not any(s.y for s in panel.series):
+    if not panel.measured():
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_color("0.85")
         axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", va="center", color="0.5")
         return
     for s in panel.series:
         colour, marker = style[s.colour_of or s.label]
-        curve = len(s.x) > 25
+        curve = len(s.x) > MANY
         plain = curve and len(style) <= len(COLOURS)  # colour alone tells so many apart
         axes.plot(s.x, s.y, color=colour, marker=None if plain else marker, markersize=4.5, linewidth=1.5,
                   markevery=max(1, len(s.x) // 6) if curve else None,
                   linestyle="--" if s.dashed else "-", zorder=3)  # fmt: skip
         if s.lower and s.upper:
             axes.fill_between(s.x, s.lower, s.upper, color=colour, alpha=0.18, linewidth=0)
+        for end in s.unreached:
+            _arrow(axes, end, colour, marker)
+    dims = sorted({x for p in alike for x, _ in p.measured()})
     if panel.log_x:
-        axes.set_xscale("log", base=2 if _doubling(panel) else 10)
-        _plain_dimensions(axes, sorted({x for p in alike for s in p.series for x in s.x}))
+        axes.set_xscale("log", base=2 if len(dims) <= MANY else 10)
+        _plain_dimensions(axes, dims)
     else:
         axes.xaxis.set_major_formatter(_short)
     if panel.log_y:
         axes.set_yscale("log")
         _whole_decades(axes)
+        _guides(axes, panel)
     else:
         axes.set_ylim(0, 1)
     if panel.target is not None:
@@ -119,9 +123,27 @@ def _whole_decades(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _doubling(panel: Panel) -> bool:
-    values = {x for s in panel.series for x in s.x}
-    return bool(values) and len(values) <= 25
+def _arrow(axes: Axes, end: Unreached, colour: str, marker: str) -> None:
+    """Draw where runs ended without the target: an open marker, and an arrow that says "more than this"."""
+    axes.scatter([end.x], [end.y], s=24, marker=marker, facecolors="white", edgecolors=colour, linewidths=1.2,
+                 zorder=4)  # fmt: skip
+    axes.annotate("", (end.x, end.y), xytext=(0, 15), textcoords="offset points",
+                  arrowprops={"arrowstyle": "<|-", "color": colour, "linewidth": 1.2, "shrinkB": 3.5},
+                  )  # fmt: skip
+
+
+def _guides(axes: Axes, panel: Panel) -> None:
+    """Draw thin lines that grow as the paper says, within the limits that the points have set."""
+    limits = axes.get_ylim()
+    for name in panel.guides:
+        x, y = panel.guide(name)
+        if len(x) < 2:
+            continue
+        limits = (min(limits[0], 0.8 * y[0]), limits[1])
+        axes.plot(x, y, color="0.55", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1, label=f"_{name}")
+        axes.annotate(name, (x[-1], y[-1]), xytext=(-2, -3), textcoords="offset points", fontsize=7,
+                      color="0.4", ha="right", va="top")  # fmt: skip
+    axes.set_ylim(*limits)
 
 
 def _short(value: float, position: float = 0) -> str:
@@ -134,7 +156,7 @@ def _short(value: float, position: float = 0) -> str:
 
 def _plain_dimensions(axes: Axes, values: Sequence[float]) -> None:
     """Label the dimensions measured with their numbers, not with powers."""
-    if len(values) > 25:
+    if len(values) > MANY:
         return
     shown = values if len(values) <= 5 else values[:: 2 if len(values) <= 10 else 3]
     axes.set_xticks(shown, [f"{value:g}" for value in shown])

@@ -1,16 +1,17 @@
 """Figures as plotly.js understands them: plain data, built without the Python side of plotly.
 
 plotly.js is made for this: hover, a legend that toggles, logarithmic axes, and one script file that works
-from a page without a network.
+from a page without a network. Each chart has two layouts, for a wide page and for a telephone.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from lmma.output.plotting.data import FigureData, Panel, Series
+from lmma.output.plotting.data import MANY, FigureData, Panel, Series
 from lmma.output.plotting.style import COLOURS, looks
 
 SYMBOLS = (  # plotly's names of MARKERS
@@ -18,6 +19,9 @@ SYMBOLS = (  # plotly's names of MARKERS
     "triangle-right", "star", "pentagon", "hexagon",
 )  # fmt: skip
 PANEL_HEIGHT, GAP, ABOVE, BELOW = 230, 85, 60, 95  # pixels
+NARROW = 640  # pixels: a page of less has one column of panels, the legend above them
+LINE = 21  # pixels of a line of the legend, with two or so entries on a narrow page
+ARROW = 26  # pixels
 
 
 def plotly_script() -> str | None:
@@ -30,21 +34,34 @@ def plotly_script() -> str | None:
 
 
 def chart(data: FigureData) -> dict[str, Any]:
-    """Return data and layout of a plotly chart with one legend entry per label for all panels."""
-    columns = min(data.columns, max(1, len(data.panels)))
+    """Return data and layouts of a plotly chart with one legend entry per label for all panels."""
+    style = looks(data.labels(), SYMBOLS)
+    traces: list[dict[str, Any]] = []
+    shown: set[str] = set()
+    for index, panel in enumerate(data.panels):
+        traces += _guides(panel, index)
+        for s in panel.series:
+            traces += _traces(s, style, index, s.label not in shown)
+            shown.add(s.label)
+    return {
+        "data": traces,
+        "layout": _layout(data, style, min(data.columns, max(1, len(data.panels))), len(shown), narrow=False),
+        "narrow": _layout(data, style, 1, len(shown), narrow=True),
+    }
+
+
+def _layout(
+    data: FigureData, style: dict[str, tuple[str, str]], columns: int, labels: int, *, narrow: bool
+) -> dict[str, Any]:
     rows = max(1, math.ceil(len(data.panels) / columns))
     inner = rows * PANEL_HEIGHT + (rows - 1) * GAP
-    style = looks(data.labels(), SYMBOLS)
+    legend_height = LINE * (math.ceil(labels / 2) + 1) if narrow else 0
+    above, below = (ABOVE + legend_height, 50) if narrow else (ABOVE, BELOW)
+    legend = {"orientation": "h", "x": 0, "yanchor": "top", "groupclick": "togglegroup"}
     layout: dict[str, Any] = {
-        "height": inner + ABOVE + BELOW,
-        "margin": {"l": 60, "r": 15, "t": ABOVE, "b": BELOW},
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "y": -50 / inner,
-            "yanchor": "top",
-            "groupclick": "togglegroup",
-        },
+        "height": inner + above + below,
+        "margin": {"l": 58, "r": 12, "t": above, "b": below},
+        "legend": legend | {"y": 1 + (above - 4) / inner if narrow else -50 / inner},
         "hovermode": "closest",
         "paper_bgcolor": "white",
         "plot_bgcolor": "white",
@@ -53,22 +70,22 @@ def chart(data: FigureData) -> dict[str, Any]:
         "font": {"family": "system-ui, sans-serif", "size": 12},
         "colorway": list(COLOURS),
     }
-    traces: list[dict[str, Any]] = []
-    shown: set[str] = set()
     for index, panel in enumerate(data.panels):
-        _axes(layout, panel, index, columns, rows)
-        for s in panel.series:
-            traces += _traces(s, style, index, s.label not in shown)
-            shown.add(s.label)
-    layout["updatemenus"] = [_scales({i: p.log_x for i, p in enumerate(data.panels) if _has_points(p)})]
-    return {"data": traces, "layout": layout}
+        alike = [p for p in data.panels if p.x_label == panel.x_label] if data.share_x else [panel]
+        _axes(layout, panel, index, columns, rows, alike)
+        layout["annotations"] += _arrows(panel, style, index)
+        layout["annotations"] += _guide_names(panel, index)
+    layout["updatemenus"] = [_scales(layout, data.panels)]
+    return layout
 
 
 def _suffix(index: int) -> str:
     return "" if index == 0 else str(index + 1)
 
 
-def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: int) -> None:
+def _axes(
+    layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: int, alike: Sequence[Panel]
+) -> None:
     row, column = divmod(index, columns)
     wide, high = 0.075, GAP / (rows * PANEL_HEIGHT + (rows - 1) * GAP)  # gaps, as shares of the whole
     width = (1 - wide * (columns - 1)) / columns
@@ -89,20 +106,15 @@ def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: 
         "zeroline": False,
         "tickfont": {"size": 11},
     }
-    values = sorted({x for s in panel.series for x in s.x})
-    x_axis: dict[str, Any] = {
+    layout[f"xaxis{suffix}"] = {
         **common, "domain": [left, left + width], "anchor": f"y{suffix}",
         "type": "log" if panel.log_x else "linear",
         "title": {"text": panel.x_label, "font": {"size": 11}, "standoff": 4},
+        **_dimensions(panel, alike),
     }  # fmt: skip
-    if panel.log_x and 0 < len(values) <= 25:
-        few = values if len(values) <= 6 else values[:: 2 if len(values) <= 10 else 3]
-        x_axis |= {"tickvals": few, "ticktext": [f"{value:g}" for value in few]}
-    layout[f"xaxis{suffix}"] = x_axis
     layout[f"yaxis{suffix}"] = {
         **common, "domain": [top - height, top], "anchor": f"x{suffix}", "type": "log",
-        "exponentformat": "power", "nticks": 4,
-        "title": {"text": panel.y_label, "font": {"size": 11}, "standoff": 4},
+        "title": {"text": panel.y_label, "font": {"size": 11}, "standoff": 4}, **_decades(panel),
     }  # fmt: skip
     if panel.target is not None:
         layout["shapes"].append(
@@ -111,10 +123,85 @@ def _axes(layout: dict[str, Any], panel: Panel, index: int, columns: int, rows: 
         )  # fmt: skip
 
 
+def _dimensions(panel: Panel, alike: Sequence[Panel]) -> dict[str, Any]:
+    """Return ticks at the dimensions measured, and the range of all panels that show the same."""
+    values = sorted({x for p in alike for x, _ in p.measured()})
+    if not panel.log_x or not 0 < len(values) <= MANY:
+        return {}
+    few = values if len(values) <= 6 else values[:: 2 if len(values) <= 10 else 3]
+    ends = [math.log10(values[0] / 1.25), math.log10(values[-1] * 1.25)]
+    return {"tickmode": "array", "tickvals": few, "ticktext": [f"{value:g}" for value in few], "range": ends}
+
+
+def _decades(panel: Panel) -> dict[str, Any]:
+    """Return ticks at powers of ten and a range that shows at least two of them."""
+    values = [y for _, y in panel.measured() if y > 0]
+    values += [y for s in panel.series for y in (*s.lower, *s.upper) if y > 0]
+    values += [y for name in panel.guides for y in panel.guide(name)[1][:1]]
+    if panel.target is not None:
+        values.append(panel.target)
+    if not values:
+        return {}
+    low, high = math.log10(min(values)), math.log10(max(values))
+    room = max(0.06, 0.06 * (high - low)) + (0.25 if any(s.unreached for s in panel.series) else 0.0)
+    low, high = low - 0.06 * max(1.0, high - low), high + room
+    if math.floor(high) - math.ceil(low) < 1:
+        low, high = min(low, math.floor(low + 0.5)), max(high, math.ceil(high - 0.5))
+    if math.floor(high) - math.ceil(low) < 1:
+        low, high = math.floor(low) - 0.02, math.ceil(high) + 0.02
+    step = max(1, math.ceil((high - low) / 6))
+    powers = [k for k in range(math.ceil(low), math.floor(high) + 1) if k % step == 0]
+    return {
+        "range": [low, high], "tickmode": "array", "tickvals": [float(f"1e{k}") for k in powers],
+        "ticktext": [_power(k) for k in powers],
+    }  # fmt: skip
+
+
+def _power(k: int) -> str:
+    return {-1: "0.1", 0: "1", 1: "10", 2: "100"}.get(k, f"10<sup>{k}</sup>")
+
+
+def _guides(panel: Panel, index: int) -> list[dict[str, Any]]:
+    suffix = _suffix(index)
+    lines = [panel.guide(name) for name in panel.guides if _has_points(panel)]
+    return [
+        {"x": list(x), "y": list(y), "xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "type": "scatter",
+         "mode": "lines", "line": {"color": "#999", "width": 1, "dash": "dot"}, "hoverinfo": "skip",
+         "showlegend": False}
+        for x, y in lines
+        if len(x) > 1
+    ]  # fmt: skip
+
+
+def _guide_names(panel: Panel, index: int) -> list[dict[str, Any]]:
+    suffix = _suffix(index)
+    ends = [(name, *panel.guide(name)) for name in panel.guides if _has_points(panel)]
+    return [
+        {"text": name, "x": math.log10(x[-1]), "y": math.log10(y[-1]), "xref": f"x{suffix}",
+         "yref": f"y{suffix}", "showarrow": False, "xanchor": "right", "yanchor": "top",
+         "font": {"size": 10, "color": "#777"}}
+        for name, x, y in ends
+        if len(x) > 1
+    ]  # fmt: skip
+
+
+def _arrows(panel: Panel, style: dict[str, tuple[str, str]], index: int) -> list[dict[str, Any]]:
+    """Return an arrow upwards from every mark of runs that ended without the target."""
+    suffix = _suffix(index)
+    return [
+        {"text": "", "x": math.log10(end.x), "y": math.log10(end.y), "xref": f"x{suffix}",
+         "yref": f"y{suffix}", "ax": 0, "ay": -ARROW, "showarrow": True, "arrowside": "start",
+         "startarrowhead": 2, "startarrowsize": 1, "arrowwidth": 1.5, "standoff": 5,
+         "arrowcolor": style[s.colour_of or s.label][0]}
+        for s in panel.series
+        for end in s.unreached
+    ]  # fmt: skip
+
+
 def _traces(s: Series, style: dict[str, tuple[str, str]], index: int, first: bool) -> list[dict[str, Any]]:
     colour, symbol = style[s.colour_of or s.label]
     suffix = _suffix(index)
-    curve = len(s.x) > 25
+    curve = len(s.x) > MANY
     shared = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "legendgroup": s.label, "type": "scatter"}
     traces: list[dict[str, Any]] = []
     if s.lower and s.upper:
@@ -125,12 +212,21 @@ def _traces(s: Series, style: dict[str, tuple[str, str]], index: int, first: boo
         })  # fmt: skip
     line = {"color": colour, "width": 2, "dash": "dash" if s.dashed else "solid"}
     notes = [f"<br>{note}" for note in s.notes] or [""] * len(s.x)
+    # plotly leaves a line without points out of the legend
+    x, y = (list(s.x), list(s.y)) if s.x or not s.unreached else ([s.unreached[0].x], [None])
     traces.append({
-        **shared, "name": s.label, "x": list(s.x), "y": list(s.y), "line": line,
+        **shared, "name": s.label, "x": x, "y": y, "line": line,
         "mode": "lines" if curve else "lines+markers",
         "marker": {"symbol": symbol, "size": 7, "color": colour}, "showlegend": first,
         "text": notes, "hovertemplate": "%{x:,}: %{y:,.4g}%{text}<extra>" + s.label + "</extra>",
     })  # fmt: skip
+    if s.unreached:
+        traces.append({
+            **shared, "x": [end.x for end in s.unreached], "y": [end.y for end in s.unreached],
+            "mode": "markers", "showlegend": False, "text": [end.note for end in s.unreached],
+            "marker": {"symbol": f"{symbol}-open", "size": 8, "color": colour, "line": {"width": 1.5}},
+            "hovertemplate": "%{x:,}: %{text}<extra>" + s.label + "</extra>",
+        })  # fmt: skip
     return traces
 
 
@@ -140,16 +236,23 @@ def _faint(colour: str) -> str:
 
 
 def _has_points(panel: Panel) -> bool:
-    return any(s.y for s in panel.series)
+    return bool(panel.measured())
 
 
-def _scales(log_x: dict[int, bool]) -> dict[str, Any]:
-    """Return two buttons: logarithmic axes as drawn, or linear ones."""
-    x_names, y_names = ([f"{axis}axis{_suffix(i)}.type" for i in log_x] for axis in "xy")
-    drawn = {name: "log" if log else "linear" for name, log in zip(x_names, log_x.values(), strict=True)}
+def _scales(layout: dict[str, Any], panels: Sequence[Panel]) -> dict[str, Any]:
+    """Return two buttons: logarithmic axes as drawn, or linear ones without arrows and names of slopes."""
+    drawn: dict[str, Any] = {"annotations": layout["annotations"]}
+    titles = [note for note in layout["annotations"] if note["xref"] == "paper"]
+    linear: dict[str, Any] = {"annotations": titles}
+    for i in (i for i, panel in enumerate(panels) if _has_points(panel)):
+        for name in (f"xaxis{_suffix(i)}", f"yaxis{_suffix(i)}"):
+            axis = layout[name]
+            drawn |= {f"{name}.type": axis["type"], f"{name}.tickmode": axis.get("tickmode", "auto")}
+            drawn |= {f"{name}.range": axis["range"]} if "range" in axis else {f"{name}.autorange": True}
+            linear |= {f"{name}.type": "linear", f"{name}.tickmode": "auto", f"{name}.autorange": True}
     buttons = [
-        {"label": "log", "method": "relayout", "args": [drawn | dict.fromkeys(y_names, "log")]},
-        {"label": "linear", "method": "relayout", "args": [dict.fromkeys([*x_names, *y_names], "linear")]},
+        {"label": "log", "method": "relayout", "args": [drawn]},
+        {"label": "linear", "method": "relayout", "args": [linear]},
     ]
     return {
         "type": "buttons", "direction": "right", "buttons": buttons, "x": 0, "xanchor": "left", "y": 1,

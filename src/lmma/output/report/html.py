@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from lmma.output.report.charts import chart, plotly_script
+from lmma.output.report.charts import NARROW, chart, plotly_script
 from lmma.output.report.parts import Chart, Commands, Part, Picture, Prose, Table, no_picture
 
 STYLE = """
@@ -28,8 +28,30 @@ td.verdict { white-space: nowrap; font-weight: 600; } td details { color: var(--
 .holds { color: #00664a; } .fails { color: #a34700; } .open { color: var(--soft); font-weight: 400; }
 pre { background: #f5f7f9; border: 1px solid var(--line); border-radius: 4px; padding: 0.8rem 1rem; }
 pre { overflow-x: auto; } img { max-width: 100%; }
-.chart { width: 100%; } .chart svg { max-width: 100%; height: auto; } summary { cursor: pointer; }
+.chart { width: 100%; overflow-x: auto; } summary { cursor: pointer; }
+.chart > svg { width: 100%; min-width: 40rem; height: auto; }
+@media (max-width: 40rem) {
+  body { font-size: 15px; } header { padding-top: 1.2rem; } h1 { font-size: 1.4rem; }
+  table.ledger thead { display: none; } table.ledger tr { display: block; padding: 0.6rem 0; }
+  table.ledger tr { border-bottom: 1px solid var(--line); }
+  table.ledger td { display: block; border: 0; padding: 0.1rem 0; overflow-wrap: anywhere; }
+  table.ledger td[data-name]::before { content: attr(data-name) ": "; color: var(--soft); }
+}
 """
+# The page chooses the layout for its width, and again when a telephone is turned.
+DRAW = """
+function drawChart(name, chart) {
+  const place = document.getElementById(name);
+  const narrow = () => place.clientWidth < NARROW;
+  let drawn = narrow();
+  const layout = () => structuredClone(drawn ? chart.narrow : chart.layout);
+  const settings = () => ({responsive: true, displaylogo: false, displayModeBar: !drawn});
+  Plotly.newPlot(name, chart.data, layout(), settings());
+  window.addEventListener("resize", () => {
+    if (narrow() !== drawn) { drawn = narrow(); Plotly.react(name, chart.data, layout(), settings()); }
+  });
+}
+""".replace("NARROW", str(NARROW))
 MARKS = {
     "holds": ("holds", "✓ holds"),
     "fails": ("fails", "✗ fails"),
@@ -48,7 +70,7 @@ def as_html(title: str, lead: str, parts: Iterable[Part]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'  # or the browser asks for one beside the page
         f"<title>{escape(title)}</title><style>{STYLE}</style>"
-        + (f"<script>{script}</script>" if script else "")
+        + (f"<script>{script}</script><script>{DRAW}</script>" if script else "")
         + f"</head>\n<body><header><h1>{escape(title)}</h1><p>{escape(lead)}</p><nav>{links}</nav></header>\n"
         f"<main>\n{body}\n</main></body></html>\n"
     )
@@ -94,25 +116,28 @@ def _chart(part: Chart, interactive: bool) -> str:
     name = f"chart-{part.data.name}"
     # "</" would end the script element wherever it stood in a label
     content = json.dumps(chart(part.data), allow_nan=False).replace("</", "<\\/")
-    return (
-        f'<div class="chart" id="{name}"></div><script>(function () {{ const c = {content}; '
-        f'Plotly.newPlot("{name}", c.data, c.layout, {{responsive: true, displaylogo: false}}); }})();'
-        "</script>"
-    )
+    return f'<div class="chart" id="{name}"></div><script>drawChart("{name}", {content});</script>'
 
 
 def _table(table: Table) -> str:
     if not table.rows:
         return "<p>(nothing yet)</p>"
-    columns = [column for column in table.rows[0] if column not in table.folded]
+    # The verdict comes first: on a telephone, where a row is a card, it is what one looks for.
+    columns = sorted(
+        (column for column in table.rows[0] if column not in table.folded), key=lambda c: c != table.verdict
+    )
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     rows = "".join(_row(table, columns, row) for row in table.rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    kind = ' class="ledger"' if table.verdict else ""
+    return (
+        f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
 
 
 def _row(table: Table, columns: list[str], row: Mapping[str, str]) -> str:
     cells = []
-    for i, column in enumerate(columns):
+    first = next(column for column in columns if column != table.verdict)
+    for column in columns:
         text = escape(row[column])
         if column == table.verdict:
             kind, words = MARKS.get(row[column], ("open", row[column]))
@@ -121,5 +146,6 @@ def _row(table: Table, columns: list[str], row: Mapping[str, str]) -> str:
         more = "".join(
             f"<details><summary>{escape(f)}</summary>{escape(row[f])}</details>" for f in table.folded
         )
-        cells.append(f"<td>{text}{more if i == 0 else ''}</td>")
+        name = f' data-name="{escape(column)}"' if column in table.named else ""
+        cells.append(f"<td{name}>{text}{more if column == first else ''}</td>")
     return f"<tr>{''.join(cells)}</tr>"

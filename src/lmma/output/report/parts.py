@@ -45,6 +45,7 @@ class Table:
     lead: str = ""
     verdict: str = ""  # the column, if any, that holds "holds", "fails" or "not enough data"
     folded: tuple[str, ...] = ()  # columns shown below the row's first cell when it is opened
+    named: tuple[str, ...] = ()  # columns whose name is shown before a cell where a row becomes a card
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from lmma.evaluation import pickling
 from lmma.evaluation.base import EvaluationOptions, Evaluator, Function, OnError
 from lmma.evaluation.cluster.address import find_transport
 from lmma.evaluation.cluster.transport import ClusterError
-from lmma.kernels.words import shown
+from lmma.kernels.words import one_line, shown
 from lmma.run.replicas.replica_driver import ReplicatedDriver
 
 
@@ -66,6 +66,9 @@ class Replicated:
         self.initializer = initializer
         self.check = int(check)
         self.slots = int(slots)
+
+    def __repr__(self) -> str:
+        return f"<Replicated on {one_line(shown(self.cluster), 80)}, check={self.check}, slots={self.slots}>"
 
     def evaluator(
         self,

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
 
+from lmma import kernels
+from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.rank_weights import active_weights
-from lmma.strategies.parts.recombination import Array, Indices, Selection
+from lmma.strategies.parts.recombination import Array, Selection
 
 
 class Ranked(NamedTuple):
     """Candidates of one or more generations, with what each counts for."""
 
     z: Array  # (rows, n)
-    ranks: Array  # (rows,) active weights v_i, which sum to 0
-    better: Indices  # rows that were selected
-    weights: Array  # their weights w_i
-    worse: Indices  # rows with negative v_i
-    generations: int
+    ranks: kernels.Ranks
 
 
 @final
@@ -29,49 +28,55 @@ class Collected:
     =============  ===========================  =====================================================
     code           shape                        meaning
     =============  ===========================  =====================================================
-    ``z``          ((period - 1) lam, n)        rows that wait, best first within each generation
-    ``valid``      (period - 1,)                how many rows each generation has
+    ``z``          (period lam, n)              rows, best first within each generation
+    ``selected``   (period,)                    how many of each generation were selected
     ``waiting``    int                          generations that wait
     =============  ===========================  =====================================================
     """
 
-    STATE = ("z", "valid", "waiting")
+    STATE = ("held", "selected", "waiting")
     threads: int = 0  # has no kernels
 
-    def __init__(self, period: int, lam: int, n: int, dtype: npt.DTypeLike) -> None:
-        self.z = np.zeros(((period - 1) * lam, n), dtype=dtype)
-        self.valid = np.zeros(period - 1, dtype=np.int64)
+    def __init__(self, period: int, lam: int, n: int, dtype: npt.DTypeLike, weights: Array) -> None:
+        self.z: Array = spaced(period * lam, n, dtype)
+        self.selected = np.zeros(period, dtype=np.int64)
         self.waiting = 0
+        self.lam, self.weights = lam, weights.tobytes()
+
+    @property
+    def held(self) -> Array:
+        """The rows that can wait between two generations: all but the last one's."""
+        return self.z[: -self.lam]
 
     def add(self, best: Selection) -> Ranked | None:
-        """Add a generation; return all of them, and begin anew, where the period is over."""
-        count = len(best.order)
-        if self.waiting < len(self.valid):
-            start = int(self.valid[: self.waiting].sum())
-            np.take(best.sampled_z, best.order, axis=0, out=self.z[start : start + count], mode="clip")
-            self.valid[self.waiting] = count
-            self.waiting += 1
+        """Add a generation; where the period is over, return all of them, until the next is added."""
+        start = self.waiting * self.lam
+        rows = self.z[start : start + self.lam]
+        if rows.flags.c_contiguous:
+            np.take(best.sampled_z, best.order, axis=0, out=rows, mode="clip")
+        else:  # long rows with gaps between them, which NumPy would take by way of a copy
+            for row, k in zip(rows, best.order.tolist(), strict=True):
+                row[...] = best.sampled_z[k]
+        self.selected[self.waiting] = len(best.weights)
+        self.waiting += 1
+        if self.waiting < len(self.selected):
             return None
-        counts = [*self.valid[: self.waiting].tolist(), count]
-        z = np.empty((sum(counts), self.z.shape[1]), dtype=self.z.dtype)
-        z[: len(z) - count] = self.z[: len(z) - count]
-        np.take(best.sampled_z, best.order, axis=0, out=z[len(z) - count :], mode="clip")
         self.waiting = 0
-        return ranked(z, counts, best.weights)
+        return Ranked(self.z, ranks_of(tuple(self.selected.tolist()), self.lam, self.weights))
 
 
-def ranked(z: Array, counts: list[int], weights: Array) -> Ranked:
-    """Return generations of ``counts`` ranked rows each, selected with ``weights`` as far as these go."""
-    ranks = np.concatenate([active_weights(count) for count in counts])
-    selected = np.concatenate([_closed(weights, count) for count in counts])
-    better, worse = np.flatnonzero(selected > 0), np.flatnonzero(ranks < 0)
-    kept = selected[better].astype(z.dtype)
-    return Ranked(z, ranks.astype(z.dtype), better, kept, worse, len(counts))
+@lru_cache(16)
+def ranks_of(selected: tuple[int, ...], lam: int, weights: bytes) -> kernels.Ranks:
+    """Return what each row of generations of ``lam`` ranked candidates counts for.
 
-
-def _closed(weights: Array, count: int) -> Array:
-    """Return one weight for each of ``count`` ranked candidates, those of the selected summing to 1."""
-    full = np.zeros(count)
-    selected = weights[:count]
-    full[: len(selected)] = selected / selected.sum()
-    return full
+    As many of them as ``selected`` says are weighted with ``weights`` (float64), scaled to sum 1.
+    """
+    ranks = np.tile(active_weights(lam), len(selected))
+    shares = np.zeros((len(selected), lam))
+    for row, count in zip(shares, selected, strict=True):
+        row[:count] = np.frombuffer(weights)[:count]
+        row /= row.sum()
+    flat = shares.ravel()
+    ranks.flags.writeable = flat.flags.writeable = False  # every caller shares them
+    better, worse = np.count_nonzero(flat > 0), np.count_nonzero(ranks < 0)
+    return kernels.Ranks(ranks, flat, int(better), int(worse), len(selected))

@@ -1,8 +1,7 @@
 """The matrix A between a diagonal and a few stretched directions: the identity, or full and learned.
 
-The full one is learned as MA-ES learns M, with active weights, and keeps its inverse: both are products
-with I + G/2, where G has the rank of one generation, so that the inverse follows from Woodbury's identity
-in O(r n^2) for r rows.
+The full one is learned as MA-ES learns M, with active weights: A <- A (I + G/2). It changes at a rate of
+1/n^2, so G is summed up over several calls, and A and its inverse are multiplied once for all of them.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from typing import ClassVar, final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.strategies.parts.linalg import add_product, row_squares
-from lmma.strategies.parts.recombination import Array, Indices
+from lmma import kernels
+from lmma.strategies.parts.linalg import row_squares
+from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 
-RENEW = 1000  # updates between two exact inversions, against drift
-WATCH = 20  # updates between two looks at the correlations: they change slowly
+RENEW = 250  # products between two exact inversions, against drift
+WATCH = 4  # products between two looks at the correlations: they change slowly
 
 
 class Core(ABC):
@@ -25,10 +25,9 @@ class Core(ABC):
 
     STATE: ClassVar[tuple[str, ...]] = ()
     threads: int = 0  # NumPy's BLAS has its own
-    inflation: Array  # (n,) for each coordinate C_jj (C^-1)_jj with C = A A^T: 1 where uncorrelated
 
     @abstractmethod
-    def __init__(self, n: int, dtype: npt.DTypeLike) -> None: ...
+    def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None: ...
 
     @abstractmethod
     def times(self, rows: Array) -> Array:
@@ -42,19 +41,28 @@ class Core(ABC):
     def solved(self, rows: Array) -> Array:
         """Return A^-1 v for each row v."""
 
+    @property
     @abstractmethod
-    def transposed_solved(self, rows: Array) -> Array:
-        """Return A^-T v for each row v."""
+    def paths(self) -> tuple[Array, ...]:
+        """The path p_A, if A learns."""
 
     @abstractmethod
     def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
 
     @abstractmethod
-    def multiply(self, rows: Array, images: Array, duals: Array, gains: Array, fade: float) -> None:
-        """Set A to A (I + G/2) for G = sum_p gains_p q_p q_p^T - fade I with the rows q_p.
+    def follow(self, best: Selection, rate: float) -> None:
+        """Let the path follow the selected z."""
 
-        ``images`` are A q_p, ``duals`` A^-T q_p.
+    @abstractmethod
+    def turns(self, z: Array, paths: Array, axes: Array) -> kernels.Turns | None:
+        """Return all rows as A and A^-T show them, or None where these change nothing."""
+
+    @abstractmethod
+    def learn(self, rows: Array, against: int, fade: float) -> None:
+        """Let A become A (I + G/2), now or later: G = sum_p +-q_p q_p^T - fade I with the rows q_p.
+
+        The last ``against`` rows are subtracted.
         """
 
 
@@ -62,8 +70,10 @@ class Core(ABC):
 class IdentityCore(Core):
     """A = I, which learns nothing and costs nothing."""
 
-    def __init__(self, n: int, dtype: npt.DTypeLike) -> None:
-        self.inflation = np.ones(1, dtype=dtype)
+    paths = ()
+
+    def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None:
+        """Keep nothing."""
 
     def times(self, rows: Array) -> Array:
         """Return the rows."""
@@ -71,27 +81,53 @@ class IdentityCore(Core):
 
     transposed_times = times
     solved = times
-    transposed_solved = times
 
     def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
         """Return ones, and entries of ``axes``."""
         return np.ones(len(columns)), axes[:, columns]
 
-    def multiply(self, rows: Array, images: Array, duals: Array, gains: Array, fade: float) -> None:
+    def follow(self, best: Selection, rate: float) -> None:
+        """Do nothing."""
+
+    def turns(self, z: Array, paths: Array, axes: Array) -> None:
+        """Return None."""
+
+    def learn(self, rows: Array, against: int, fade: float) -> None:
         """Do nothing."""
 
 
 @final
 class FullCore(Core):
-    """A full matrix and its inverse."""
+    """A full matrix and its inverse.
 
-    STATE = ("matrix", "inverse", "inflation", "age")
+    ===========  =================  ========  ==========================================================
+    symbol       code               shape     meaning
+    ===========  =================  ========  ==========================================================
+    A            ``matrix``         (n, n)    and its ``inverse``
+    G            ``change``         (n, n)    by which A will be multiplied
+    p_A          ``path``           (n,)      evolution path of z
+    -            ``damping``        (n,)      ((1 + kappa_j)/2)^-caution, kappa_j = C_jj (C^-1)_jj, C = A A^T
+    -            ``waiting``        int       rows that G has been summed up from
+    ===========  =================  ========  ==========================================================
+    """
 
-    def __init__(self, n: int, dtype: npt.DTypeLike) -> None:
+    STATE = ("matrix", "inverse", "change", "path", "damping", "waiting", "age")
+
+    def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None:
         self.matrix = np.eye(n, dtype=dtype)
         self.inverse = np.eye(n, dtype=dtype)
-        self.inflation = np.ones(n, dtype=dtype)
+        self.change = np.zeros((n, n), dtype=dtype)
+        self.path = np.zeros(n, dtype=dtype)
+        self.damping = np.ones(n, dtype=dtype)  # of D, as A must undo what D does to a rotated function
+        self.caution = caution
+        self.waiting = 0
         self.age = 0
+        self.enough = max(4 * n, n * n // 10)  # rows: each of them changes A by about 1/n^2
+
+    @property
+    def paths(self) -> tuple[Array, ...]:
+        """The path p_A."""
+        return (self.path,)
 
     def times(self, rows: Array) -> Array:
         """Return A v for each row v."""
@@ -105,27 +141,43 @@ class FullCore(Core):
         """Return A^-1 v for each row v."""
         return rows @ self.inverse.T
 
-    def transposed_solved(self, rows: Array) -> Array:
-        """Return A^-T v for each row v."""
-        return rows @ self.inverse
+    def follow(self, best: Selection, rate: float) -> None:
+        """Let the path follow the selected z."""
+        cumulate(self.path, rate, best.mu_w, best.z_mean)
 
     def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
         return row_squares(self.matrix, columns), axes @ self.matrix[columns].T
 
-    def multiply(self, rows: Array, images: Array, duals: Array, gains: Array, fade: float) -> None:
+    def turns(self, z: Array, paths: Array, axes: Array) -> kernels.Turns:
+        """Return all rows as A and A^-T show them, and how much less D learns where A has correlations."""
+        rows = np.concatenate((z, paths, axes))
+        return kernels.Turns(rows @ self.matrix.T, rows @ self.inverse, self.damping)
+
+    def learn(self, rows: Array, against: int, fade: float) -> None:
+        """Add to G; multiply A and its inverse where enough rows have been summed up."""
+        more, less = rows[: len(rows) - against], rows[len(rows) - against :]
+        self.change += more.T @ more
+        self.change -= less.T @ less
+        self.change.flat[:: len(self.change) + 1] -= fade
+        self.waiting += len(rows)
+        if self.waiting >= self.enough:
+            self._multiply()
+
+    def _multiply(self) -> None:
         """Set A to A (I + G/2), and its inverse accordingly."""
-        half = (gains / 2)[:, None].astype(rows.dtype)
-        keep = 1 - fade / 2
-        add_product(self.matrix, keep, half * images, rows)
-        # (keep I + Q^T H Q)^-1 = (I - Q^T (keep I + H Q Q^T)^-1 H Q) / keep, with H = diag(half)
-        small = half * (rows @ rows.T)
-        small[np.diag_indices_from(small)] += keep
-        mixed = np.linalg.solve(small, half * duals)
-        add_product(self.inverse, 1 / keep, -rows / rows.dtype.type(keep), mixed)
+        self.change /= 2
+        self.matrix += self.matrix @ self.change
         self.age += 1
         if self.age % RENEW == 0:
             self.inverse[...] = np.linalg.inv(self.matrix)
-        if self.age % WATCH == 0:
-            self.inflation[...] = np.einsum("ij,ij->i", self.matrix, self.matrix)
-            self.inflation *= np.einsum("ij,ij->j", self.inverse, self.inverse)
+        else:
+            self.change.flat[:: len(self.change) + 1] += 1
+            self.inverse[...] = np.linalg.solve(self.change, self.inverse)
+        self.change[...] = 0
+        self.waiting = 0
+        if self.age % WATCH and self.age > WATCH:
+            return
+        kappa = np.einsum("ij,ij->i", self.matrix, self.matrix)
+        kappa *= np.einsum("ij,ij->j", self.inverse, self.inverse)
+        self.damping[...] = ((1 + kappa) / 2) ** -self.caution

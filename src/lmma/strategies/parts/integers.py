@@ -68,23 +68,35 @@ class Integers:
         self.continuous: Indices = np.setdiff1d(np.arange(n), columns)
         self.alpha = least_mutation(len(columns))
         self.reach: Values = np.full(len(columns), 0.5 - LEAST)
+        self.succeeded: Flags = np.zeros(len(columns), dtype=np.bool_)  # in the last generation
         self.unrounded: Array = np.zeros((0, len(columns)))
-        self._select = _as_slice(columns)
+        self._values: Array = self.unrounded  # rounded
+        self.select = _as_slice(columns)
+        self._limits: tuple[Array, Array] | None = None  # none where all are infinite
 
     def among(self, discrete: int) -> None:
         """Take note of how many discrete variables there are, choices beside the strategy included."""
         self.alpha = least_mutation(max(discrete, len(self.columns)))
 
     def expect(self, popsize: int, dtype: npt.DTypeLike) -> None:
-        """Prepare for a generation of so many candidates."""
-        if self.unrounded.shape[0] != popsize or self.unrounded.dtype != dtype:
-            self.unrounded = np.empty((popsize, len(self.columns)), dtype=dtype)
+        """Prepare for generations of so many candidates."""
+        if self.unrounded.shape[0] == popsize and self.unrounded.dtype == dtype:
+            return
+        self.unrounded = np.empty((popsize, len(self.columns)), dtype=dtype)
+        self._values = np.empty_like(self.unrounded)
+        if np.isfinite(self.lower).any() or np.isfinite(self.upper).any():
+            self._limits = self.lower.astype(dtype), self.upper.astype(dtype)
 
     def round(self, candidates: Array, first: int = 0) -> None:
         """Round candidates number ``first`` and on in place, and remember what they were before."""
-        part = candidates[:, self._select]
-        self.unrounded[first : first + len(candidates)] = part
-        candidates[:, self._select] = self._rounded(part)
+        rows = slice(first, first + len(candidates))
+        values = self._values[rows]
+        self.unrounded[rows] = candidates[:, self.select]
+        np.rint(self.unrounded[rows], out=values)
+        if self._limits is not None:
+            np.maximum(values, self._limits[0], out=values)
+            np.minimum(values, self._limits[1], out=values)
+        candidates[:, self.select] = values
 
     def round_rows(self, candidates: Array, rows: Indices) -> None:
         """Do so for the candidates at ``rows``."""
@@ -94,46 +106,48 @@ class Integers:
     def rounded(self, x: Array) -> Array:
         """Return ``x``, one point, with its integers rounded."""
         x = x.copy()
-        x[self._select] = self._rounded(x[self._select])
+        x[self.select] = self._rounded(x[self.select])
         return x
 
     def hold(self, points: Array) -> bool:
         """Return whether the integers of ``points``, one per row, are integers within their bounds."""
-        part = points[:, self._select]
+        part = points[:, self.select]
         return bool(np.all((part == np.rint(part)) & (part >= self.lower) & (part <= self.upper)))
 
     def _rounded(self, part: Array) -> Array:
-        return np.clip(np.rint(part), self.lower, self.upper).astype(part.dtype)
+        return np.minimum(np.maximum(np.rint(part), self.lower), self.upper)
 
-    def centred(self, mean: Values, order: Indices, weights: Array) -> tuple[Values, Flags]:
-        """Return by how much centring moves the mean, and where better candidates were other integers.
+    def centre(self, mean: Array, old: Array, order: Indices, weights: Array) -> None:
+        """Move ``mean`` by what centring adds, and note where better candidates were other integers.
 
-        ``mean`` is what the candidates were drawn around, here; ``order`` has the best first.
+        ``old`` is what the integers of the mean were drawn around, ``order`` has the best candidates first.
         """
         mu = min(len(weights), len(order))
-        x = self.unrounded[order[:mu]].astype(np.float64)
-        share = weights[:mu] / weights[:mu].sum()
-        rounded = np.clip(np.rint(x), self.lower, self.upper)
-        moved = rounded != self._rounded(mean)
-        delta = np.where(moved, rounded - x, 0.0)
+        best = order[:mu]
+        moved = self._values[best] != self._rounded(old)
+        some = np.flatnonzero(moved.any(axis=0))
+        if len(some) == 0:
+            return
+        self.succeeded[some] = True
+        moved = moved[:, some]
+        change = (self._values[np.ix_(best, some)] - self.unrounded[np.ix_(best, some)]).astype(np.float64)
+        delta, back = np.where(moved, change, 0.0), np.where(moved, 0.0, change)
         bias = delta.sum(axis=0)
-        back = np.where(moved, 0.0, rounded - x)
         back[bias * back >= 0.0] = 0.0  # what would add to the bias stays where it is
         room = back.sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.where(room != 0.0, np.minimum(1.0, -bias / room), 0.0)
-        return share @ (delta + part * back), moved.any(axis=0)
+        part = np.where(room != 0.0, np.minimum(1.0, -bias / np.where(room != 0.0, room, 1.0)), 0.0)
+        mean[self.columns[some]] += weights[:mu] @ (delta + part * back) / weights[:mu].sum()
 
-    def bounded(self, mean: Values, deviation: Array, succeeded: Flags) -> tuple[Values, Values]:
+    def bounded(self, mean: Values, deviation: Array) -> tuple[Values, Values]:
         """Return mean and standard deviations such that mutation probabilities keep their bounds.
 
-        Both are those of the integer coordinates. ``succeeded`` says where better candidates were other
-        integers than the mean's; elsewhere the probability must not grow.
+        Both are those of the integer coordinates. Where no better candidate was another integer than the
+        mean's, the probability must not grow.
         """
         from scipy.special import ndtr, ndtri
 
-        alpha, half = self.alpha, 0.5 - LEAST
-        here = np.clip(np.rint(mean), self.lower, self.upper)
+        alpha, half, succeeded = self.alpha, 0.5 - LEAST, self.succeeded
+        here = self._rounded(mean)
         below, above = here - 0.5, here + 0.5
         low, up = ndtr((below - mean) / deviation), ndtr((mean - above) / deviation)
         first, last = here <= self.lower, here >= self.upper
@@ -158,7 +172,8 @@ class Integers:
         between = (below * right + above * left) / (left + right)
 
         end = first | last
-        self.reach = np.where(end, one_sided, low + up)
+        self.reach[...] = np.where(end, one_sided, low + up)
+        self.succeeded[...] = False
         return np.where(end, at_the_end, between), np.where(end, wide, 1 / (left + right))
 
 

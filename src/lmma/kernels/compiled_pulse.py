@@ -1,0 +1,82 @@
+"""The kernels of pulse in the compiled core: the functions of ``twin_pulse.py``, same meaning, less time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import lmma.kernels._core as _core  # not "from": what is missing shall be a ModuleNotFoundError
+from lmma.kernels import twin_pulse
+from lmma.kernels.compiled import THREADS
+from lmma.kernels.twin import Array, Key
+from lmma.kernels.twin_pulse import Learned, Metric, Ranks, Rates, Turns
+
+GAP = 136  # numbers between long rows: a power of two apart they would compete for places in the caches
+LONG = 65536  # bytes
+MOST_ROWS = 128  # of the core's own eigenvectors: larger matrices are LAPACK's
+
+
+def pulse_sample(
+    key: Key,
+    place: tuple[int, int],
+    metric: Metric,
+    cross: Array,
+    mean: Array,
+    steps: Array,
+    z: Array,
+    out: Array,
+    *,
+    threads: int = 0,
+) -> None:
+    """Draw z of the candidates from ``place`` on; set ``out`` to mean + steps * (B L z)."""
+    _, axes, longs, _, gains = metric
+    _core.pulse_sample(*key, *place, axes, longs, gains, cross, mean, steps, z, out, threads or THREADS)
+
+
+def pulse_learn(
+    z: Array,
+    paths: Array,
+    ranked: Ranks,
+    metric: Metric,
+    rates: Rates,
+    turns: Turns | None = None,
+    out: Learned | None = None,
+    *,
+    threads: int = 0,
+) -> Learned:
+    """Let D learn from the ranked ``z``, and return the rows from which H and F will."""
+    v, w, better, worse, t = ranked
+    scales, axes, longs, sizes, gains = metric
+    n, k = z.shape[1], len(axes)
+    shapes = (longs + 1 + better, n), (k - longs + worse, n), (0 if turns is None else len(z) + 1 + k, n)
+    if out is not None and shapes == (out[0].shape, out[1].shape, out[2].shape):
+        learned = out
+    else:
+        gap = GAP if n * z.itemsize >= LONG else 0
+        learned = Learned(*(np.empty((rows, n + gap), z.dtype)[:, :n] for rows, n in shapes))
+    images, duals, damping = turns or (None, None, None)
+    _core.pulse_learn(
+        z, paths, v, w, t, scales, axes, longs, gains, sizes, np.array(rates), images, duals, damping,
+        *learned, threads or THREADS,
+    )  # fmt: skip
+    return learned
+
+
+def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, Array]:
+    """Set ``axes`` to the leading eigenvectors of ``rows^T rows``; return eigenvalues and fourth powers."""
+    if min(rows.shape) > MOST_ROWS:
+        return twin_pulse.leading_axes(rows, axes)
+    sizes, fourths = np.empty(len(axes)), np.empty(len(axes))
+    _core.leading_axes(rows, axes, sizes, fourths, threads or THREADS)
+    return sizes, fourths
+
+
+def stretched(
+    rows: Array, axes: Array, gains: Array, power: float, out: Array | None = None, *, threads: int = 0
+) -> Array:
+    """Return ``(I + U^T diag(gains) U)^power`` times each row, for orthonormal axes U."""
+    out = np.empty_like(rows) if out is None else out
+    if rows.ndim == 1:
+        _core.stretched(rows[np.newaxis], axes, gains, power, out[np.newaxis], threads or THREADS)
+    else:
+        _core.stretched(rows, axes, gains, power, out, threads or THREADS)
+    return out

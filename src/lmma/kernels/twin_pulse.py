@@ -1,0 +1,243 @@
+"""The kernels of pulse in plain NumPy: the meaning of the compiled ones. ``pulse.py`` has the formulas.
+
+All rows that pulse forms lie in the span of z, its paths and its axes until D changes, so they are found as
+coefficients first, from one product of all z with all axes:
+
+    q = z + (u l-) U,  a = q + (e b-) V,  b = q + (e b+) V,  B d = z + (u l+) U + ((V d) b-) V
+
+with u = U z, e = V q, and l+-, b+- the powers +-1/2 of 1 + s and of 1 + h, less 1. The same coefficients make
+images A a and duals A^-T a from those of z and of the axes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lmma.kernels.twin import Array, Key, _tiles, normals
+
+SMALLEST = 1e-12  # eigenvalues below it, or lost to rounding beside the largest, are taken for 0
+
+
+class Metric(NamedTuple):
+    """What is learned: D, the axes U and V, what leads F and H along them, and what L and B make of it."""
+
+    scales: Array  # (n,) D
+    axes: Array  # (k, n) the rows of U, then those of V
+    longs: int  # how many are U's
+    sizes: Array  # (k,) S, then T; float64
+    gains: Array  # (k,) s, then h; float64
+
+
+class Ranks(NamedTuple):
+    """What each of the collected rows counts for."""
+
+    ranks: Array  # (rows,) v_i, float64
+    weights: Array  # (rows,) w_i, 0 where not selected; float64
+    better: int  # how many were selected
+    worse: int  # how many have negative v_i
+    generations: int
+
+
+class Rates(NamedTuple):
+    """How fast each part learns."""
+
+    scale: float  # c_D theta / 2
+    share: float  # of p_sigma in g
+    pull: float  # of log D towards its mean
+    reach: float  # beyond which log D is pulled by ``far`` as well
+    far: float
+    c_1_long: float
+    c_mu_long: float
+    c_short: float
+    c_mu: float  # of A, all that follow
+    c_1: float
+    against: float  # of those with negative v_i, at length 1
+    fade: float
+
+
+class Turns(NamedTuple):
+    """The matrix A between D and B: all rows after it, and what D loses to its correlations."""
+
+    images: Array  # A x for the rows x of z, paths and axes
+    duals: Array  # A^-T x for the same rows
+    damping: Array  # (n,)
+
+
+class Learned(NamedTuple):
+    """What is left to learn axes from, once D has moved."""
+
+    long_rows: Array  # of F, as A shows them: what stays, the path, what was selected
+    short_rows: Array  # of H, as A^-T shows them: what stays, what was selected against
+    turned: Array  # G + fade I: rows to be added squared, then ``worse`` rows to be subtracted; none if A = I
+
+
+def pulse_sample(
+    key: Key,
+    place: tuple[int, int],
+    metric: Metric,
+    cross: Array,
+    mean: Array,
+    steps: Array,
+    z: Array,
+    out: Array,
+    *,
+    threads: int = 0,
+) -> None:
+    """Draw z of the candidates from ``place`` (generation, first) on; set ``out`` to mean + steps * (B L z).
+
+    ``cross`` is V U^T.
+    """
+    normals(key, *place, z)
+    out[...] = z
+    picked = np.flatnonzero(metric.gains > 0)
+    longs = int(np.searchsorted(picked, metric.longs))
+    if len(picked):
+        axes, gains = metric.axes[picked], metric.gains[picked]
+        products = z @ axes.T
+        stretch = products[:, :longs] * (np.sqrt(1 + gains[:longs]) - 1)
+        inner = products[:, longs:] + stretch @ cross[picked[longs:] - metric.longs][:, picked[:longs]].T
+        shrink = inner * (1 / np.sqrt(1 + gains[longs:]) - 1)
+        out += np.hstack((stretch, shrink)).astype(z.dtype) @ axes
+    for rows, columns in _tiles(*out.shape):
+        part = out[rows, columns]
+        part *= steps[columns]
+        part += mean[columns]
+
+
+def pulse_learn(
+    z: Array,
+    paths: Array,
+    ranked: Ranks,
+    metric: Metric,
+    rates: Rates,
+    turns: Turns | None = None,
+    out: Learned | None = None,
+    *,
+    threads: int = 0,
+) -> Learned:
+    """Let D learn from the ranked ``z``, and return the rows from which H and F will.
+
+    ``paths`` are p_sigma, p_c and, where there is a matrix A, p_A. ``metric.scales`` are changed in place.
+    The arrays of ``out``, returned earlier, may be used again.
+    """
+    v, w, _, _, t = ranked
+    count, dtype = len(z), z.dtype
+    better, worse = w > 0, v < 0
+    U, V = metric.axes[: metric.longs], metric.axes[metric.longs :]
+    s, h = metric.gains[: metric.longs], metric.gains[metric.longs :]
+    l_plus, l_minus = np.sqrt(1 + s) - 1, 1 / np.sqrt(1 + s) - 1
+    b_plus, b_minus = np.sqrt(1 + h) - 1, 1 / np.sqrt(1 + h) - 1
+
+    base = np.vstack((z, paths))
+    u, y, cross = (np.asarray(product, np.float64) for product in (base @ U.T, base @ V.T, U @ V.T))
+    e = y + (u * l_minus) @ cross
+    of_a = np.hstack((u * l_minus, e * b_minus))
+    of_b = np.hstack((u * l_minus, e * b_plus))
+    of_d = np.hstack((u * l_plus, (y + (u * l_plus) @ cross) * b_minus))
+    of_long = np.hstack((np.eye(len(s)), cross * b_minus))  # B U
+
+    def rows(coefficients: Array, axes: Array) -> Array:
+        product: Array = coefficients.astype(dtype) @ axes
+        return product
+
+    first = count + len(paths)
+    images, duals = (np.vstack((base, metric.axes)),) * 2 if turns is None else turns[:2]
+    products = images[: count + 1] + rows(of_a[: count + 1], images[first:])
+    products *= duals[: count + 1] + rows(of_a[: count + 1], duals[first:])
+    expected = 1 - (h / (1 + h)).astype(dtype) @ (images[first + len(s) :] * duals[first + len(s) :])
+    expected -= (s / (1 + s)).astype(dtype) @ (rows(of_long, images[first:]) * rows(of_long, duals[first:]))
+    g = v.astype(dtype) @ products[:count] + rates.share * (products[count] - expected)
+    if turns is not None:
+        g *= turns.damping
+    change = _rescaled(g, metric, rates, t)
+
+    c = rates.c_mu_long
+    kept = np.sqrt((1 - rates.c_1_long - c) ** t * metric.sizes[: len(s)])
+    mixed = (-c / 2 * kept * (1 + l_minus) * np.abs(v[worse])[:, None] * u[:count][worse]).T
+    stay = rows((kept * (1 + t * c / 2))[:, None] * of_long + mixed @ of_d[:count][worse], images[first:])
+    stay += rows(mixed, images[:count][worse])
+    path = images[count + 1] + rows(y[count + 1] * b_minus, images[first + len(s) :])
+    selected = images[:count][better] + rows(of_d[:count][better], images[first:])
+    selected *= np.sqrt(c * w[better]).astype(dtype)[:, None]
+    long_rows = np.vstack((stay, path, selected)) / change
+
+    c = rates.c_short
+    kept = np.sqrt((1 - c) ** t * metric.sizes[len(s) :])
+    mixed = (-c / 2 * kept * (1 + b_minus) * w[better][:, None] * e[:count][better]).T
+    own = np.hstack((np.zeros((len(h), len(s))), np.diag(kept * (1 + t * c / 2))))
+    stay = rows(own + mixed @ of_b[:count][better], duals[first:]) + rows(mixed, duals[:count][better])
+    against = duals[:count][worse] + rows(of_b[:count][worse], duals[first:])
+    against *= np.sqrt(-c * v[worse]).astype(dtype)[:, None]
+    short_rows = np.vstack((stay, against)) * change
+
+    if turns is None:
+        return Learned(long_rows, short_rows, z[:0])
+    a = base + rows(of_a, metric.axes)
+    # B L^-2 B = I - (B U)^T s/(1 + s) B U - V^T h/(1 + h) V
+    turned = np.vstack((a[:count][~worse], a[-1:], rows(of_long, metric.axes), V, a[:count][worse]))
+    fixed = rates.fade * metric.gains / (1 + metric.gains)
+    lengths2 = np.maximum(np.sum(np.square(z[worse], dtype=np.float64), axis=1), 1e-30)
+    taken = -rates.c_mu * rates.against * v[worse] / lengths2
+    turned *= np.sqrt(np.concatenate((rates.c_mu * v[~worse], [rates.c_1], fixed, taken)))[:, None].astype(
+        dtype
+    )
+    return Learned(long_rows, short_rows, turned)
+
+
+def _rescaled(g: Array, metric: Metric, rates: Rates, generations: int) -> Array:
+    """Multiply D by exp(c_D theta / 2 (g - what pulls it back)); return the factors, on average 1."""
+    share = (metric.gains / (1 + metric.gains)).astype(g.dtype)
+    axes, longs = metric.axes, metric.longs
+    # A coordinate that an axis contracts does not grow in D, one that an axis expands does not shrink
+    taken = np.where(g > 0, share[longs:] @ axes[longs:] ** 2, share[:longs] @ axes[:longs] ** 2)
+    g = g * np.maximum(1 - 2 * taken, 0.0)
+    logs = np.log(metric.scales)
+    logs -= logs.mean()
+    back = rates.pull * logs + rates.far * (logs - np.clip(logs, -rates.reach, rates.reach))
+    g = rates.scale * (g - generations * back)
+    metric.scales[...] *= np.exp(g)
+    change: Array = np.exp(g - g.mean())  # H and F keep their size in units of sigma
+    return change
+
+
+def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, Array]:
+    """Set ``axes`` to the leading eigenvectors of ``rows^T rows``, one per row; return their eigenvalues.
+
+    The sums of their fourth powers are returned as well. The eigenvectors come from the smaller of
+    ``rows rows^T`` and ``rows^T rows``. An eigenvalue lost to rounding gives a row of zeros, as does one that
+    so few rows cannot have.
+    """
+    count, n = rows.shape
+    found, wide = min(len(axes), count, n), count <= n
+    sizes, fourths = np.zeros(len(axes)), np.zeros(len(axes))
+    axes[found:] = 0.0
+    if found == 0:
+        return sizes, fourths
+    gram = (rows @ rows.T if wide else rows.T @ rows).astype(np.float64)
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    leading = eigenvalues[: -found - 1 : -1]
+    lost = 100 * float(np.finfo(rows.dtype).eps) * float(eigenvalues[-1])
+    kept = leading > max(SMALLEST, lost)
+    directions = vectors[:, : -found - 1 : -1].T
+    sizes[:found] = np.where(kept, leading, 0.0)
+    if wide:
+        scales = np.where(kept, 1 / np.sqrt(np.where(kept, leading, 1.0)), 0.0)
+        np.matmul((scales[:, None] * directions).astype(rows.dtype), rows, out=axes[:found])
+    else:
+        axes[:found] = kept[:, None] * directions
+    fourths[:found] = [float(np.sum(np.square(axis) ** 2)) for axis in axes[:found]]
+    return sizes, fourths
+
+
+def stretched(
+    rows: Array, axes: Array, gains: Array, power: float, out: Array | None = None, *, threads: int = 0
+) -> Array:
+    """Return ``(I + U^T diag(gains) U)^power`` times each row, for orthonormal axes U.
+
+    ``out`` may be ``rows`` itself.
+    """
+    factors = (1 + gains) ** power - 1
+    total: Array = np.add(rows, ((rows @ axes.T) * factors).astype(rows.dtype) @ axes, out=out)
+    return total

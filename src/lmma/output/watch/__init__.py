@@ -1,0 +1,1 @@
+"""Logs as a live page: read while they grow, drawn in a browser, served to this machine alone."""

@@ -1,0 +1,183 @@
+"""LmmaSampler in real studies of Optuna; skipped where it is not installed."""
+
+import math
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lmma
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of Optuna's own
+    optuna = pytest.importorskip("optuna", reason="optuna is not installed: pip install 'lmma[optuna]'")
+
+from lmma.integrations.optuna import LmmaSampler
+
+pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+FLOATS = {f"x{i}": optuna.distributions.FloatDistribution(-5, 5) for i in range(5)}
+PENALTY = {"a": 1.0, "b": 0.0, None: 2.0}
+
+
+def sphere(trial):
+    return sum((trial.suggest_float(f"x{i}", -5, 5) - 1) ** 2 for i in range(5))
+
+
+def mixed(trial):
+    x = [trial.suggest_float(f"x{i}", -5, 5) for i in range(4)]
+    rate = math.log10(trial.suggest_float("rate", 1e-5, 1, log=True))
+    k = trial.suggest_int("k", 1, 20)
+    kind = PENALTY[trial.suggest_categorical("kind", list(PENALTY))]
+    return sum((v - 1) ** 2 for v in x) + (rate + 3) ** 2 + 0.1 * (k - 7) ** 2 + kind
+
+
+def study_of(sampler, **options):
+    return optuna.create_study(sampler=sampler, study_name="fixed", **options)
+
+
+def points(study):
+    return [trial.params for trial in study.trials]
+
+
+def test_trials_are_the_candidates_of_the_strategy():
+    study = study_of(LmmaSampler(FLOATS, method="lm-ma-es", seed=1, popsize=8))
+    study.optimize(sphere, n_trials=80)
+    box, rng = [(0.0, 1.0)] * 5, np.random.SeedSequence([1, 0])
+    es = lmma.strategy("lm-ma-es", np.full(5, 0.5), 0.3, popsize=8, bounds=box, rng=rng)
+    for generation in range(10):
+        X = -5 + 10 * es.ask()
+        trials = study.trials[8 * generation : 8 * generation + 8]
+        assert [[t.params[f"x{i}"] for i in range(5)] for t in trials] == X.tolist()
+        es.tell([t.value for t in trials])
+
+
+def test_maximising_mirrors_minimising():
+    low = study_of(LmmaSampler(FLOATS, seed=1))
+    low.optimize(sphere, n_trials=60)
+    high = study_of(LmmaSampler(FLOATS, seed=1), direction="maximize")
+    high.optimize(lambda trial: -sphere(trial), n_trials=60)
+    assert points(high) == points(low)
+
+
+def test_all_kinds_of_parameters_beside_random_sampling():
+    found = study_of(LmmaSampler(seed=1))
+    found.optimize(mixed, n_trials=400)
+    random = study_of(optuna.samplers.RandomSampler(seed=1))
+    random.optimize(mixed, n_trials=400)
+    assert found.best_value < 0.2 < random.best_value
+    assert found.best_params["kind"] == "b"
+    assert found.best_params["k"] == 7
+
+
+def test_a_trial_remembers_two_integers_and_nothing_else():
+    study = study_of(LmmaSampler(FLOATS, seed=1, popsize=8))
+    study.optimize(sphere, n_trials=20)
+    noted = [next(v for k, v in t.system_attrs.items() if k.startswith("lmma:")) for t in study.trials]
+    assert noted == [[number // 8, number % 8] for number in range(20)]
+    assert all(len(t.system_attrs) == 1 for t in study.trials)
+    assert study.user_attrs == {}
+
+
+def test_a_study_that_was_cut_and_goes_on_elsewhere_has_the_same_trials(tmp_path):
+    whole = study_of(LmmaSampler(FLOATS, seed=1))
+    whole.optimize(sphere, n_trials=60)
+    storage = f"sqlite:///{tmp_path}/study.db"
+    study_of(LmmaSampler(FLOATS, seed=1), storage=storage).optimize(sphere, n_trials=25)
+    again = optuna.load_study(study_name="fixed", storage=storage, sampler=LmmaSampler(FLOATS, seed=1))
+    again.optimize(sphere, n_trials=35)
+    assert points(again) == points(whole)
+    sampler = pickle.loads(pickle.dumps(again.sampler))
+    assert "\n" not in repr(sampler)
+
+
+def test_failed_and_pruned_trials_and_dead_ones_do_not_stop_it():
+    study = study_of(LmmaSampler(FLOATS, seed=1))
+    for number in range(300):
+        trial = study.ask()
+        value = sphere(trial)
+        if number % 11 == 3:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        elif number % 11 == 5:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        elif number % 11 != 7:  # those stay behind as if their process had died
+            study.tell(trial, value)
+    random = study_of(optuna.samplers.RandomSampler(seed=1))
+    random.optimize(sphere, n_trials=300)
+    assert study.best_value < random.best_value / 10
+
+
+def test_threads_share_a_sampler():
+    study = study_of(LmmaSampler(FLOATS, seed=1))
+    study.optimize(sphere, n_trials=200, n_jobs=4)
+    noted = [tuple(next(iter(t.system_attrs.values()))) for t in study.trials]
+    assert len(set(noted)) == 200
+    assert study.best_value < 0.1
+
+
+WORKER = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import optuna
+sys.path.insert(0, sys.argv[1])
+from test_optuna_sampler import FLOATS, LmmaSampler, sphere
+study = optuna.load_study(study_name="fixed", storage=sys.argv[2], sampler=LmmaSampler(FLOATS, seed=1))
+study.optimize(sphere, n_trials=50)
+"""
+
+
+def test_processes_share_a_study(tmp_path, environment):
+    storage = f"sqlite:///{tmp_path}/study.db"
+    study = study_of(LmmaSampler(FLOATS, seed=1), storage=storage)
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-W", "ignore", "-c", WORKER, here, storage]
+    quiet = environment | {"PYTHONWARNINGS": "ignore"}
+    workers = [subprocess.Popen(command, env=quiet, cwd=tmp_path) for _ in range(3)]
+    assert [worker.wait(300) for worker in workers] == [0, 0, 0]
+    assert len(study.trials) == 150
+    assert study.best_value < 1.0
+    generations = [next(iter(t.system_attrs.values()))[0] for t in study.trials]
+    assert max(generations) >= 10  # of 8 each, as candidates that two processes draw at once count once
+
+
+def test_start_and_step_are_where_they_were_asked_for():
+    start = {f"x{i}": 4.0 for i in range(5)}
+    study = study_of(LmmaSampler(FLOATS, seed=1, x0=start, sigma0=1e-4))
+    study.optimize(sphere, n_trials=8)
+    # 1e-4 of a width of 10: eight times five normal numbers stay below 5 sigma
+    assert all(abs(v - 4.0) < 5e-3 for params in points(study) for v in params.values())
+    steps = study_of(LmmaSampler(FLOATS, seed=1, x0=start, sigma0={"x0": 1e-6}))
+    steps.optimize(sphere, n_trials=8)
+    assert all(abs(params["x0"] - 4.0) < 5e-5 for params in points(steps))
+    assert max(abs(params["x1"] - 4.0) for params in points(steps)) > 0.01
+
+
+def test_restarts_are_noted_on_the_study():
+    study = study_of(LmmaSampler(FLOATS, seed=1, restarts=1, popsize=6))
+    study.optimize(lambda trial: round(sphere(trial)) * 0.0, n_trials=6 * 152)  # flat for 150 generations
+    assert study.user_attrs == {"lmma:restarts": ["flat"]}
+
+
+def test_enqueued_trials_are_taken_as_they_are():
+    study = study_of(LmmaSampler(FLOATS, seed=1))
+    study.enqueue_trial({f"x{i}": 1.0 for i in range(5)})
+    study.optimize(sphere, n_trials=10)
+    assert study.trials[0].value == 0.0
+    assert study.trials[0].params == {f"x{i}": 1.0 for i in range(5)}
+
+
+def test_what_it_cannot_do_is_said():
+    with pytest.raises(ValueError, match="restarts must be"):
+        LmmaSampler(restarts=-1)
+    with pytest.raises(ValueError, match="lm-ma"):
+        LmmaSampler(method="lm-ma")
+    several = optuna.create_study(sampler=LmmaSampler(FLOATS), directions=["minimize", "minimize"])
+    with pytest.raises(ValueError, match="one value"):
+        several.ask().suggest_float("x0", -5, 5)
+    outside = study_of(LmmaSampler(FLOATS, x0={"x0": 77.0}))
+    with pytest.raises(ValueError, match="x0\\['x0'\\]"):
+        outside.ask().suggest_float("x0", -5, 5)

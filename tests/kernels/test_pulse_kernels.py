@@ -1,0 +1,247 @@
+"""What pulse learns from a population: compiled as in NumPy, and as linear algebra says."""
+
+import numpy as np
+import pytest
+
+from lmma.kernels import twin_pulse
+from lmma.kernels.twin_pulse import Metric, Ranks, Rates, Turns
+
+try:
+    from lmma.kernels import _core, compiled_pulse
+except ImportError:
+    _core = compiled_pulse = None
+
+DTYPES = ["float64", "float32"]
+RATES = Rates(0.05, 0.3, 0.01, 6.0, 0.3, 0.02, 0.05, 0.04, 0.03, 0.02, 0.5, 0.04)
+SHAPES = [(20, 12, 7, 7), (2, 6, 1, 1), (300, 70, 14, 10), (1003, 24, 17, 17), (40, 200, 9, 0), (7, 1, 0, 3)]
+
+
+@pytest.fixture(params=["portable", "avx2"])
+def pulse(request):
+    """The compiled kernels of pulse, for each instruction set."""
+    if _core is None:
+        pytest.skip("the compiled core was not built")
+    before = _core.instructions()
+    try:
+        _core.instructions(request.param)
+    except ValueError:
+        pytest.skip("this machine lacks the instructions")
+    yield compiled_pulse
+    _core.instructions(before)
+
+
+@pytest.fixture(params=["numpy", "compiled"])
+def either(request):
+    """The kernels of pulse in NumPy, and compiled."""
+    if request.param == "compiled" and compiled_pulse is None:
+        pytest.skip("the compiled core was not built")
+    return twin_pulse if request.param == "numpy" else compiled_pulse
+
+
+def problem(n, rows, longs, shorts, dtype="float64", matrix=False, seed=0):
+    """Return the arguments of ``pulse_learn``: some axes active, some not."""
+    rng = np.random.default_rng(seed)
+    axes = np.zeros((longs + shorts, n))
+    axes[:longs] = np.linalg.qr(rng.standard_normal((n, longs)))[0].T
+    axes[longs:] = np.linalg.qr(rng.standard_normal((n, shorts)))[0].T
+    gains = rng.uniform(0.1, 20, longs + shorts) * (rng.random(longs + shorts) < 0.6)
+    sizes = gains + rng.uniform(0, 3, longs + shorts)
+    ranks = np.sort(rng.standard_normal(rows))[::-1].copy()
+    z = rng.standard_normal((rows, n)).astype(dtype)
+    paths = rng.standard_normal((2 + matrix, n)).astype(dtype)
+    axes, scales = axes.astype(dtype), np.exp(4 * rng.standard_normal(n)).astype(dtype)
+    turns = None
+    if matrix:
+        A, X = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / np.sqrt(n), np.vstack((z, paths, axes))
+        damping = rng.uniform(0.5, 1, n).astype(dtype)
+        turns = Turns((X @ A.T).astype(dtype), (X @ np.linalg.inv(A)).astype(dtype), damping)
+    weights = np.maximum(ranks, 0) / 3
+    ranked = Ranks(ranks, weights, np.sum(ranks > 0), np.sum(ranks < 0), 3)
+    return z, paths, ranked, Metric(scales, axes, longs, sizes, gains), RATES, turns
+
+
+def difference(a, b):
+    """Return the largest difference, relative to the largest number."""
+    assert a.shape == b.shape
+    return np.abs(a - b).max() / (np.abs(b).max() + 1e-30) if a.size else 0.0
+
+
+@pytest.mark.parametrize("matrix", [False, True], ids=["identity", "matrix"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_learning_agrees_with_numpy(pulse, shape, dtype, matrix):
+    if matrix and shape[0] > 500:
+        pytest.skip("long rows are the same with a matrix")
+    ours, theirs = problem(*shape, dtype, matrix), problem(*shape, dtype, matrix)
+    learned, expected = pulse.pulse_learn(*ours), twin_pulse.pulse_learn(*theirs)
+    tolerance = 1e-13 if dtype == "float64" else 1e-5
+    for a, b in zip(learned, expected, strict=True):
+        assert difference(a, b) < tolerance
+    assert difference(ours[3].scales, theirs[3].scales) < tolerance
+    assert difference(ours[3].scales, problem(*shape, dtype, matrix)[3].scales) > 0.001  # D has moved
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_candidates_agree_with_numpy(pulse, shape, dtype):
+    metric, (n, rows, longs, _) = problem(*shape, dtype)[3], shape
+    cross = metric.axes[longs:].astype(float) @ metric.axes[:longs].T
+    mean = np.linspace(-1, 1, n).astype(dtype)
+    made = []
+    for kernels in (pulse, twin_pulse):
+        z, out = np.empty((rows, n), dtype), np.empty((rows, n), dtype)
+        kernels.pulse_sample((1, 2), (3, 4), metric, cross, mean, np.abs(mean), z, out)
+        made.append((z, out))
+    for a, b in zip(*made, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * 60 if dtype == "float64" else 3e-5)
+
+
+def test_candidates_are_those_of_the_two_factors(either):
+    metric = problem(30, 5, 4, 6)[3]
+    U, V, s, h = metric.axes[:4], metric.axes[4:], metric.gains[:4], metric.gains[4:]
+    L = np.eye(30) + U.T @ np.diag(np.sqrt(1 + s) - 1) @ U
+    B = np.eye(30) + V.T @ np.diag(1 / np.sqrt(1 + h) - 1) @ V
+    z, out = np.empty((5, 30)), np.empty((5, 30))
+    mean, steps = np.arange(30.0), np.linspace(1, 2, 30)
+    either.pulse_sample((1, 2), (3, 0), metric, V @ U.T, mean, steps, z, out)
+    np.testing.assert_allclose(out, mean + steps * (z @ L @ B.T), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 5), (13, 20), (29, 1003), (60, 7), (128, 130), (3000, 20), (200, 300)])
+def test_leading_axes_are_those_of_lapack(either, shape, dtype):
+    rng = np.random.default_rng(2)
+    rows = (rng.standard_normal(shape) * np.logspace(0, -3, shape[0])[:, None]).astype(dtype)
+    k = min(6, *shape)
+    axes = np.full((k, shape[1]), 7.0, dtype)
+    sizes, fourths = either.leading_axes(rows, axes)
+    wide = rows.astype(float)
+    expected = np.linalg.svd(wide, compute_uv=False)[:k] ** 2
+    kept = sizes > 0
+    tolerance = 1e-12 if dtype == "float64" else 2e-4
+    np.testing.assert_allclose(sizes[kept], expected[kept], rtol=tolerance * 10)
+    assert np.all(expected[~kept] < 200 * np.finfo(dtype).eps * expected[0])
+    assert np.all(axes[~kept] == 0)
+    np.testing.assert_allclose(axes[kept] @ axes[kept].T, np.eye(kept.sum()), atol=100 * tolerance)
+    residual = np.linalg.norm((axes @ wide.T) @ wide - sizes[:, None] * axes, axis=1)
+    assert np.all(residual[kept] < 10 * tolerance * sizes[0])
+    np.testing.assert_allclose(fourths, np.sum(axes.astype(float) ** 4, axis=1), rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.zeros((4, 6)),
+        np.eye(6),
+        np.vstack([np.ones((3, 6))]),
+        np.diag([1e-8, 1.0, 1e8, 1e8]) @ np.ones((4, 6)),
+        1e150 * np.eye(4, 6),
+    ],
+    ids=["nothing", "all-equal", "one-direction", "badly-scaled", "huge"],
+)
+def test_leading_axes_of_difficult_rows(either, rows):
+    axes = np.full((3, 6), 7.0)
+    sizes, _ = either.leading_axes(rows, axes)
+    expected = np.sort(np.linalg.svd(rows, compute_uv=False) ** 2)[::-1][:3]
+    expected[expected <= max(1e-12, 1e-13 * expected[0])] = 0.0
+    np.testing.assert_allclose(sizes, expected, rtol=1e-12)
+    kept = sizes > 0
+    np.testing.assert_allclose(axes @ axes.T, np.diag(kept.astype(float)), atol=1e-12)
+
+
+def test_rows_that_are_no_numbers_end_the_search_for_axes(pulse):
+    axes = np.zeros((3, 9))
+    sizes, _ = pulse.leading_axes(np.full((12, 9), np.nan), axes)
+    assert np.all(sizes == 0)
+    assert np.all(axes == 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("power", [-0.5, 0.5, 2.0])
+def test_stretched_is_a_power_of_the_matrix(either, power, dtype):
+    metric = problem(50, 3, 0, 6, dtype)[3]
+    rows = np.random.default_rng(1).standard_normal((60, 50)).astype(dtype)
+    matrix = np.eye(50) + (metric.axes.T.astype(float) * ((1 + metric.gains) ** power - 1)) @ metric.axes
+    tolerance = 1e-11 if dtype == "float64" else 1e-2 if power == 2 else 1e-4
+    np.testing.assert_allclose(
+        either.stretched(rows, metric.axes, metric.gains, power), rows @ matrix, atol=tolerance
+    )
+    np.testing.assert_allclose(
+        either.stretched(rows.copy()[0], metric.axes, metric.gains, power), rows[0] @ matrix, atol=tolerance
+    )
+
+
+def test_rows_may_be_stretched_in_place(either):
+    metric = problem(50, 3, 0, 6)[3]
+    rows = np.random.default_rng(1).standard_normal((60, 50))
+    expected = either.stretched(rows, metric.axes, metric.gains, 0.5)
+    assert either.stretched(rows, metric.axes, metric.gains, 0.5, rows) is rows
+    np.testing.assert_array_equal(rows, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_threads_change_no_bit(pulse, dtype):
+    def everything(threads):
+        rng = np.random.default_rng(5)
+        n, longs, k = 50_001, 4, 9
+        axes = (rng.standard_normal((k, n)) / np.sqrt(n)).astype(dtype)
+        gains = np.array([3.0, 0, 1, 0, 2, 0, 7, 1, 0])
+        metric = Metric(np.exp(rng.standard_normal(n)).astype(dtype), axes, longs, gains + 1, gains)
+        cross = axes[longs:].astype(float) @ axes[:longs].T
+        z, out = np.empty((12, n), dtype), np.empty((12, n), dtype)
+        mean, steps = np.zeros(n, dtype), np.ones(n, dtype)
+        pulse.pulse_sample((1, 2), (3, 4), metric, cross, mean, steps, z, out, threads=threads)
+        v = np.linspace(1, -1, 12)
+        paths = rng.standard_normal((2, n)).astype(dtype)
+        ranked = Ranks(v, np.maximum(v, 0), 6, 6, 1)
+        learned = pulse.pulse_learn(z, paths, ranked, metric, RATES, threads=threads)
+        new = np.empty((5, n), dtype)
+        sizes, fourths = pulse.leading_axes(learned.short_rows, new, threads=threads)
+        longer = pulse.stretched(learned.long_rows, new, sizes, 0.5, threads=threads)
+        return z, out, *learned, metric.scales, new, sizes, fourths, longer
+
+    one = everything(1)
+    for threads in (2, 5):
+        for a, b in zip(one, everything(threads), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_bad_input_raises_instead_of_crashing(pulse):
+    z, paths, ranked, metric, rates, turns = problem(20, 12, 3, 4, matrix=True)
+
+    def refused(**changed):
+        good = {"z": z, "paths": paths, "ranked": ranked, "metric": metric, "rates": rates, "turns": turns}
+        with pytest.raises((ValueError, TypeError)):
+            pulse.pulse_learn(**{**good, **changed})
+
+    refused(z=z[:, :19].copy())
+    refused(z=z.astype("float32"))
+    refused(paths=paths[:2])
+    refused(turns=None)
+    refused(rates=rates[:11])
+    refused(ranked=ranked._replace(ranks=ranked.ranks[1:]))
+    refused(ranked=ranked._replace(better=ranked.better + 1))
+    refused(ranked=ranked._replace(weights=ranked.weights.astype("float32")))
+    refused(metric=metric._replace(axes=metric.axes[:-1]))
+    refused(metric=metric._replace(scales=metric.scales[1:]))
+    refused(metric=metric._replace(longs=8))
+    refused(metric=metric._replace(sizes=metric.sizes[1:]))
+    refused(turns=turns._replace(images=turns.images[1:]))
+    refused(turns=turns._replace(damping=turns.damping[1:]))
+    with pytest.raises(ValueError):
+        _core.leading_axes(np.ones((200, 300)), np.ones((3, 300)), np.ones(3), np.ones(3), 1)
+    with pytest.raises(ValueError):
+        pulse.leading_axes(np.ones((4, 6)), np.ones((3, 5)))
+    with pytest.raises(ValueError):
+        pulse.stretched(np.ones((4, 6)), np.ones((3, 6)), np.ones(2), 0.5)
+    cross, out = np.zeros((4, 3)), np.empty((2, 20))
+    for wrong in ({"cross": np.zeros((3, 4))}, {"mean": np.zeros(19)}, {"z": np.empty((3, 20))}):
+        good = {
+            "cross": cross,
+            "mean": np.zeros(20),
+            "steps": np.ones(20),
+            "z": np.empty((2, 20)),
+            "out": out,
+        }
+        with pytest.raises((ValueError, TypeError)):
+            pulse.pulse_sample((1, 2), (0, 0), metric, **{**good, **wrong})

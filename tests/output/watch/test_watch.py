@@ -1,0 +1,242 @@
+"""``lmma watch``: logs in any state are followed, nothing else can be read, and nothing in them runs."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import threading
+
+import pytest
+
+from lmma.cli import main
+from lmma.output.watch.follow import MOST, Follower
+from lmma.output.watch.page import page
+from lmma.output.watch.server import WatchServer
+
+HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>.jsonl"
+
+
+def line(evaluations, **more):
+    record = {"evaluations": evaluations, "best_fun": 1 / evaluations, "sigma": 0.5, "step": 0.1,
+              "seconds": evaluations / 100, "failures": 0, "restarts": 0, "popsize": 10}  # fmt: skip
+    return json.dumps(record | more) + "\n"
+
+
+def written(path, count, start=1):
+    path.write_text("".join(line(10 * number) for number in range(start, start + count)))
+    return path
+
+
+def seen(follower):
+    follower.update()
+    data = follower.data()
+    return data["records"], data["columns"]["evaluations"]
+
+
+def test_a_growing_log_is_followed_and_half_a_line_waits(tmp_path):
+    log = tmp_path / "run.jsonl"
+    follower = Follower(log)
+    assert seen(follower) == (0, [])
+    assert "No such file" in follower.problem
+    log.write_text("")
+    assert seen(follower) == (0, [])
+    assert follower.problem == ""
+    log.write_text(line(10) + line(20)[:25])
+    assert seen(follower) == (1, [10])
+    log.write_text(line(10) + line(20) + line(30))
+    assert seen(follower) == (3, [10, 20, 30])
+    assert follower.odd == 0
+
+
+def test_a_log_that_is_cut_or_replaced_is_read_anew(tmp_path):
+    log = written(tmp_path / "run.jsonl", 5)
+    follower = Follower(log)
+    assert seen(follower)[0] == 5
+    log.write_text(line(70))
+    assert seen(follower) == (1, [70])
+    written(log, 9, start=20)  # in place, and longer than the one before when it is looked at
+    assert seen(follower) == (9, [200 + 10 * k for k in range(9)])
+    written(tmp_path / "new.jsonl", 3, start=100)
+    os.replace(tmp_path / "new.jsonl", log)
+    assert seen(follower) == (3, [1000, 1010, 1020])
+    log.unlink()
+    assert seen(follower)[0] == 3  # the last that was known
+    assert follower.problem
+
+
+def test_lines_that_are_no_records_are_counted_and_left_out(tmp_path):
+    log = tmp_path / "run.jsonl"
+    odd = [
+        "{",
+        "[1]",
+        "3",
+        "null",
+        '{"evaluations": "many"}',
+        '{"evaluations": 1e999}',
+        "[" * 100_000,
+        "\x00",
+    ]
+    odd.append('{"evaluations": ' + "9" * 5000 + "}")
+    log.write_text("".join(f"{text}\n" for text in odd) + line(10, best_fun=None, sigma="x", extra={"a": 1}))
+    follower = Follower(log)
+    assert seen(follower) == (1, [10])
+    assert follower.odd == len(odd)
+    assert follower.data()["columns"]["sigma"] == [None]
+    log.write_bytes(b"\xff" * (1 << 21) + b"\n" + line(20).encode())
+    assert seen(follower)[1] == [20]
+
+
+def test_a_long_log_is_thinned_and_ends_where_it_does(tmp_path):
+    follower = Follower(written(tmp_path / "run.jsonl", 100_000))
+    records, evaluations = seen(follower)
+    assert records == 100_000
+    assert MOST / 4 < len(evaluations) <= MOST
+    assert evaluations[0] == 10
+    assert evaluations[-1] == 1_000_000
+    assert evaluations == sorted(evaluations)
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Serves a log and a hostile name beside a secret; returns the server and a way to ask it."""
+    (tmp_path / "secret").write_text("the secret")
+    logs = [written(tmp_path / "run.jsonl", 50), tmp_path / "b.jsonl"]
+    server = WatchServer([Follower(log) for log in logs], "runs")
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+
+    def ask(path, method="GET", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, body
+
+    yield server, ask
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_the_page_and_its_data_are_served_and_nothing_else(served, tmp_path):
+    server, ask = served
+    assert server.server_address[0] == "127.0.0.1"
+    status, body = ask("/")
+    assert status == 200
+    assert "http" not in re.sub(
+        r"http-equiv|'http://www.w3.org/2000/svg'", "", body
+    )  # nothing from elsewhere
+    status, body = ask("/data")
+    assert [log["records"] for log in json.loads(body)] == [50, 0]
+    for path in ("/secret", "/../secret", "/%2e%2e/secret", f"/{tmp_path}/secret", "//secret",
+                 "/data/../secret", "/run.jsonl", "/data?file=secret", "/etc/passwd",
+                 "/?x", "secret"):  # fmt: skip
+        status, body = ask(path)
+        assert status in (400, 404), path
+        assert "the secret" not in body
+    assert ask("/data", method="POST")[0] == 501
+    assert ask("/data", Host="evil.example")[0] == 403  # a name made to lead here
+
+
+def test_texts_cannot_leave_their_place_in_the_page():
+    text = page(HOSTILE, "once", [{"name": HOSTILE, "records": 0}])
+    assert len(re.findall("<script", text)) == 2
+    assert "<img" not in text
+
+
+def test_once_writes_the_page(tmp_path, capsys):
+    log = written(tmp_path / "run.jsonl", 20)
+    assert main(["watch", str(log), "--once", str(tmp_path / "run.html")]) == 0
+    assert "20 records" in capsys.readouterr().out
+    held = re.search(r'id="data">(.*?)</script>', (tmp_path / "run.html").read_text())[1]
+    assert json.loads(held)[0]["columns"]["evaluations"][-1] == 200
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere/run.jsonl"], "there is no folder"),
+        (["."], "there is no .jsonl file"),
+        (["gone.jsonl", "--once", "x.html"], "cannot be read"),
+        (["gone.jsonl", "--once", "x.png"], "must end in"),
+        (["gone.jsonl", "--port", "99999"], "--port 99999"),
+        ([f"{i}.jsonl" for i in range(8)], "at most"),
+    ],
+    ids=["folder", "no logs", "missing", "suffix", "port", "many"],
+)
+def test_mistakes_are_one_line(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["watch", *words]) == 2
+    (complaint,) = capsys.readouterr().err.splitlines()
+    assert said in complaint
+
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+
+@pytest.fixture
+def browser():
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    if BROWSER is None or DRIVER is None:
+        pytest.skip("no Chromium with chromedriver on this machine")
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
+                 "--disable-quic", "--no-first-run", "--disable-background-networking",
+                 "--disable-component-update",
+                 "--disable-sync", "--window-size=1100,1000"):  # fmt: skip
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def drawn(browser, records):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    script = "return document.body.dataset.drawn"
+    WebDriverWait(browser, 60).until(lambda b: b.execute_script(script) == str(records))
+
+
+def test_a_browser_shows_a_log_and_what_is_added_to_it(browser, served, tmp_path):
+    server, _ = served
+    browser.get(server.address)
+    drawn(browser, 50)
+    assert len(browser.find_elements("css selector", "polyline")) == 2 * 6  # two logs, one of them empty
+    assert "nothing yet" not in browser.find_element("tag name", "main").text
+    with open(tmp_path / "run.jsonl", "a") as log:
+        log.write(line(5000, best_fun=1e-7) + '{"evaluations": 60')
+    drawn(browser, 51)
+    assert "1.000e-7" in browser.find_element("tag name", "table").text
+    assert browser.get_log("browser") == []
+
+
+def test_a_browser_runs_nothing_from_a_log(browser, tmp_path):
+    text = page(HOSTILE, "once", [Follower(written(tmp_path / "run.jsonl", 3)).data() | {"name": HOSTILE}])
+    (tmp_path / "page.html").write_text(text)
+    browser.get((tmp_path / "page.html").as_uri())
+    drawn(browser, 0)
+    assert browser.title == HOSTILE
+    assert HOSTILE in browser.find_element("tag name", "table").text
+    assert browser.find_elements("tag name", "img") == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGINT"), reason="needs Ctrl-C")
+def test_ctrl_c_ends_the_command(environment, tmp_path):
+    import subprocess
+    import sys
+
+    written(tmp_path / "run.jsonl", 3)
+    command = [sys.executable, "-m", "lmma", "watch", "run.jsonl"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert re.match(r"http://127\.0\.0\.1:\d+/ shows run.jsonl", process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
