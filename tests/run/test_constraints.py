@@ -69,8 +69,10 @@ def test_many_constraints_in_many_dimensions():
     result = lmma.minimize(problem.function, problem.x0, problem.sigma0, vectorized=True, rng=1)
     assert result.success
     assert abs(result.fun - problem.optimum) < 1e-6
-    # Multipliers of constraints that are not active fade slowly: 0.03 is left here, less with other seeds
-    assert result.multipliers[0] == pytest.approx(multipliers, abs=5e-2)
+    # Multipliers of constraints that are not active fade slowly: 0.06 is left of one here
+    active = multipliers > 0
+    assert result.multipliers[0][active] == pytest.approx(multipliers[active], abs=1e-2)
+    assert np.all(result.multipliers[0][~active] < 0.1)
 
 
 @pytest.mark.slow

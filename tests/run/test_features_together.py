@@ -24,12 +24,9 @@ def costs_and_load(speed, gear, oil):
     return cost(speed, gear, oil), load(speed, gear, oil)
 
 
-@pytest.mark.parametrize("handling", ["lagrange", "rank"])
-def test_a_constraint_of_values_by_name(handling):
+def test_a_constraint_of_values_by_name():
     # Least cost on speed + gear = 10: speed 6 and gear 4, or any neighbour of these at a cost of 8.5 or more
-    result = lmma.minimize(
-        cost, knobs(), constraints=load, constraint_handling=handling, rng=1, maxfevals=6000
-    )
+    result = lmma.minimize(cost, knobs(), constraints=load, rng=1, maxfevals=6000)
     assert result.x["gear"] == 4
     assert result.x["oil"] == "thick"
     assert result.x["speed"] == pytest.approx(6.0, abs=1e-3)

@@ -87,7 +87,7 @@ def test_a_run_that_only_fails_stops_early_and_says_why():
     assert not result.success
     assert "licence server is down" in result.message
     assert result.failed == {"OSError": result.nfev}
-    assert "licence server is down" in repr(result)
+    assert "licence server is down" in str(result)
 
 
 @pytest.mark.parametrize("name", ["ellipsoid", "rosenbrock", "discus"])

@@ -164,7 +164,7 @@ def test_an_exception_in_a_vectorised_objective_fails_all_its_rows():
 
 
 def test_every_result_can_be_printed():
-    assert "message" in repr(lmma.minimize(sphere, np.ones(3), 1.0, rng=1, maxiter=2))
+    assert "message" in str(lmma.minimize(sphere, np.ones(3), 1.0, rng=1, maxiter=2))
 
 
 # Watching

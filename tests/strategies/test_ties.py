@@ -17,7 +17,7 @@ def with_digits(digits, fun=rosenbrock):
 
 
 @pytest.mark.parametrize(("method", "n", "digits", "seed"), [
-    ("pulse-full", 10, 3, 1), ("lm-ma-es", 20, 4, 1), ("lm-cma-es", 20, 4, 2),
+    ("pulse-full", 10, 2, 1), ("lm-ma-es", 20, 4, 1), ("lm-cma-es", 20, 4, 2),
 ])  # fmt: skip
 def test_values_with_few_digits_do_not_end_a_search(method, n, digits, seed):
     # each ended at 9 or more before ties lengthened the steps

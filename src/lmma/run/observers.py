@@ -79,7 +79,10 @@ class Recorder:
     def columns(self) -> dict[str, list[Any]]:
         """Return the record as one list for each quantity."""
         rows = [asdict(snapshot) for snapshot in self.snapshots]
-        return {name: [row[name] for row in rows] for name in Progress.__dataclass_fields__}
+        asked = [
+            name for name in Progress.__dataclass_fields__ if any(row[name] == row[name] for row in rows)
+        ]
+        return {name: [row[name] for row in rows] for name in asked}  # what nobody asked for is NaN
 
     def get_state(self) -> dict[str, Any]:
         """Return the record as named arrays and numbers."""

@@ -44,6 +44,7 @@ weights), Arnold (2006: negative weights for the mean). docs/research.md has the
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -196,6 +197,13 @@ class Pulsing(Transform):
     def expansion(self) -> Array:
         """s: the variance along each long axis beyond 1."""
         return self.gains[: self.parameters.k_long]
+
+    def at_rest(self) -> Pulsing:
+        """Return a copy without the rows that were drawn last."""
+        resting = copy.copy(self)
+        resting._learned = None
+        resting.collected = self.collected.emptied()
+        return resting
 
     @property
     def contraction(self) -> Array:

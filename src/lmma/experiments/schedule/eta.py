@@ -114,7 +114,7 @@ class Clock:
         if isinstance(task, Solve):
             self._so_far.pop(task, None)
             # On a busy machine, and of records from others, CPU time tells more than the clock on the wall.
-            seconds = float(record.get("cpu_seconds", record["seconds"]))
+            seconds = float(record["cpu_seconds"])
             self._known[task.problem, task.method, task.n].append(seconds)
             for method in (task.method, ""):
                 taken, guessed = self._ratio.get(method, (0.0, 0.0))

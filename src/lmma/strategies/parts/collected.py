@@ -48,6 +48,10 @@ class Collected:
         """The rows that can wait between two generations: all but the last one's."""
         return self.z[: -self.lam]
 
+    def emptied(self) -> Collected:
+        """Return one of the same kind that holds no rows."""
+        return Collected(1, 0, self.z.shape[1], self.z.dtype, np.zeros(0))
+
     def add(self, best: Selection) -> Ranked | None:
         """Add a generation; where the period is over, return all of them, until the next is added."""
         start = self.waiting * self.lam
