@@ -39,6 +39,8 @@ This page is made from the rules themselves. Which argument has which default: [
 
 # What a reason means to whoever meets it, and what to do; the tests hold the keys to the rules.
 ADVICE = {
+    "noise": "With `noise=` set: what progress is left is smaller than what values of one point differ by. "
+    "Average inside `fun`, use common random numbers, or a larger `popsize`.",
     "settled": "All variables are integers or choices, and for many generations no other value of any of "
     "them was better. `restarts=3` looks elsewhere.",
     "ftarget": "The value you asked for is reached. A lower `ftarget` searches on.",
