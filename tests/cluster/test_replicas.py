@@ -92,17 +92,15 @@ def test_vectorised_objectives_and_warm_starts_work_with_replicas(dask_client):
     same(here, there)
 
 
-def test_replicas_add_up_with_as_many_threads_as_the_run(dask_client):
+def test_replicas_add_up_alike_whatever_the_threads_of_the_run(dask_client):
     if blas_threads() is None:
         pytest.skip("this NumPy does not use OpenBLAS")
     options = {"fun": lambda x: float(x[0]), "n": 20_001, "method": "lm-ma-es", "popsize": 4}
     with using_blas_threads(1):
         one = run(**options)
     with using_blas_threads(2):
-        two = run(**options)
-        same(two, run(**options, workers=Replicated(dask_client, check=1)))
-        gram = two.learned.strategy.transform.gram
-    assert not np.array_equal(gram, one.learned.strategy.transform.gram)  # else there is nothing to get wrong
+        same(one, run(**options))
+        same(one, run(**options, workers=Replicated(dask_client, check=1)))
 
 
 def test_one_replica_serves_several_slots(ray_session, tmp_path):
