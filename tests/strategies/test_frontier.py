@@ -242,3 +242,9 @@ def test_old_names_mean_what_has_taken_their_place(name):
     es = lmma.strategy(name, np.ones(5), 1.0, rng=1)
     assert es.name == {"dd-ma-es": "pulse-full", "d-lr-es": "pulse"}[name]
     assert name not in lmma.strategies.methods()
+
+
+def test_the_mean_may_go_beyond_the_mean_of_the_selected_but_not_far():
+    assert lmma.Pulse(np.ones(5), 1.0, c_m=1.2).parameters.c_m == 1.2
+    with pytest.raises(ValueError, match="c_m must lie between 0 and 2"):
+        lmma.Pulse(np.ones(5), 1.0, c_m=2.5)

@@ -61,7 +61,9 @@ def _check_constant(name: str, kind: str, value: Any) -> None:
             raise TypeError(f"{name} must be a list of numbers, got {shown(value)}") from None
     if name in ("c_sigma", "d_sigma") and not value > 0:
         raise ValueError(f"{name} must be positive, got {shown(value)}")
-    if name.startswith("c_") and kind == "float" and not 0 <= value <= 1:
+    if name == "c_m" and not 0 < value <= 2:  # a factor: the mean may go beyond the mean of the selected
+        raise ValueError(f"c_m must lie between 0 and 2, got {value!r}")
+    if name.startswith("c_") and name != "c_m" and kind == "float" and not 0 <= value <= 1:
         raise ValueError(f"{name} is a rate and must lie between 0 and 1, got {shown(value)}")
 
 
