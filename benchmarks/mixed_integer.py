@@ -200,7 +200,7 @@ def cost(args: argparse.Namespace) -> None:
     import lmma
 
     for n in args.n:
-        for method in ("d-lm-ma-es", "dd-ma-es") if n <= 1000 else ("d-lm-ma-es",):
+        for method in ("d-lm-ma-es", "pulse-full") if n <= 1000 else ("d-lm-ma-es",):
             for name in ("EllipsoidInt", "SphereOneMax"):
                 problem = Problem(name, n)
                 given = {"bounds": [tuple(pair) for pair in problem.bounds], "integrality": problem.integers}

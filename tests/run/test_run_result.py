@@ -127,3 +127,9 @@ def test_a_result_goes_through_another_process():
     here = solved(6)
     assert np.array_equal(there.x, here.x)
     assert repr(there) == repr(here)
+
+
+def test_the_line_of_a_result_counts_the_variables_of_a_space():
+    space = lmma.Space(a=lmma.Real(0, 2), b=lmma.Real(0, 1, shape=3))
+    result = lmma.minimize(lambda a, b: a**2 + float(b @ b), space, rng=1, maxfevals=60)
+    assert "(n=4)" in repr(result)

@@ -224,8 +224,8 @@ class Evaluator(ABC):
         if not np.any(bad):
             return values
         row = int(np.flatnonzero(bad)[0])
-        place = int(np.flatnonzero(~np.isfinite(self.beside[row]))[0])
-        words = f"number {place} of the constraints is {self.beside[row, place]}"
+        found = self.beside[row][~np.isfinite(self.beside[row])][0]
+        words = f"a constraint is {found}"
         if self.on_error == "raise":
             raise EvaluationError(f"{words} for candidate {row}; on_error='worst' ranks it last instead")
         self._count(Failure("constraint", words), int(np.count_nonzero(bad)))

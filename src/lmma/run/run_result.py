@@ -62,7 +62,7 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
         if "method" in self:
             words.append(f"by {one_line(self['method'], 40)}")
         if "x" in self:
-            words.append(f"(n={np.size(self['x'])})")
+            words.append(f"(n={np.size(self.get('vector', self['x']))})")
         ended = f", {one_line(self['reason'], 40)}" if "reason" in self else ""
         return " ".join(words) + ended + ">"
 
