@@ -65,7 +65,8 @@ ADVICE = {
     "diverged": "Steps grew a thousandfold and more beyond where they began: downhill leads to infinity. Is "
     "the sign right ([maximise](../howto/maximise.md))? Are there `bounds=` that the problem has "
     "and the call lacks?",
-    "stagnation": "Half of all generations brought nothing, neither for the best nor for the median value. "
+    "stagnation": "Half of all generations (a fifth, where restarts were asked for) brought nothing, "
+    "neither for the best nor for the median value. "
     "Usual causes: a local optimum with a rugged floor (`restarts=`), noise (a larger `popsize`), "
     "or a very long valley (`stagnation=False` and patience).",
     "flat": "All candidates had one and the same value. The function is constant around here, or prints "

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 import lmma
 from lmma.problems import get
 from lmma.run.counters import SingleRun
+from lmma.run.options import RunOptions
 from lmma.run.restarts import BIPOP, IPOP, restart_key, restart_point, schedule
 from lmma.run.stopping import ENDINGS, Stagnation
 
@@ -105,6 +107,20 @@ def test_a_stagnating_record_stays_small():
         rule.watch(np.array([1.0 / (k + 1), 2.0 / (k + 1)]))
     assert len(rule.get_state()["best"]) <= Stagnation.KEPT
     assert rule.check(None) is None
+
+
+@pytest.mark.parametrize(("restarts", "patience"), [(0, 2.0), (3, 1.25)])
+def test_a_run_that_may_start_again_waits_for_a_fifth_of_it_others_for_half(restarts, patience):
+    """After 1,000 generations of progress a search stands still: it ends when that share shows none."""
+    strategy = lmma.strategy("ma-es", np.zeros(4), 1.0, popsize=8)
+    rule = Stagnation.make(RunOptions(restarts=restarts), strategy, None)
+    for generation in range(1, 3000):
+        value = 1.0 / min(generation, 1000)
+        rule.watch(np.array([value, 2 * value]))
+        if rule.check(SimpleNamespace(strategy=strategy)):
+            break
+    # the first 30% of what is looked at must lie beyond half within the time without progress
+    assert patience * 0.85 <= generation / 1000 <= patience * 1.02
 
 
 # Schedules

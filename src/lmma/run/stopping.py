@@ -313,18 +313,19 @@ class StrategyStops(Rule):
 
 @final
 class Stagnation(Rule):
-    """Ends a search in which neither the best nor the median value has improved over the second half.
+    """Ends a search in which neither the best nor the median value has improved for long.
 
-    The last and the first 30% of that half are compared by their medians, as Hansen does in BIPOP-CMA-ES
-    (2009) for a fifth of the run. A fifth stops LM-MA-ES too early where it is slow but sure (discus: one
-    order of magnitude in 860,000 evaluations); half a run without progress is no accident.
+    The last and the first 30% of the second half of the run are compared by their medians, as Hansen does in
+    BIPOP-CMA-ES (2009) for its last fifth. Where restarts can follow, a fifth is taken here too: a larger
+    population does more with what is left of the budget. Without them a fifth would stop LM-MA-ES where it is
+    slow but sure (discus: one order of magnitude in 860,000 evaluations); half a run is no accident.
 
     At most ``KEPT`` generations are remembered, evenly spread.
     """
 
     ENDINGS = (
-        Ending("stagnation", 10, "Stagnated: no progress over the last {value:.0f} generations, half of the "
-               "run; {restarts[=]} tries elsewhere, {noise['auto']} deals with noise, "
+        Ending("stagnation", 10, "Stagnated: no progress over the last {value:.0f} generations; "
+               "{restarts[=]} tries elsewhere, {noise['auto']} deals with noise, "
                "{stagnation[False]} goes on.", restarts=True),
         Ending("noise", 17, "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 "
                "without noise, 0 by chance), so what progress is left is hidden. More samples inside fun, a "
@@ -334,8 +335,9 @@ class Stagnation(Rule):
     STATE = ("stride", "seen", "judged_at", "stagnant_for", "best", "median")
     KEPT = 4096
 
-    def __init__(self, n: int, popsize: int) -> None:
-        self.least = 2 * (120 + math.ceil(30 * n / popsize))  # generations before the first judgement
+    def __init__(self, n: int, popsize: int, share: float = 0.5) -> None:
+        self.share = share
+        self.least = 120 + math.ceil(30 * n / popsize)  # generations that are looked at
         self.stride = 1
         self.seen = 0
         self.judged_at = 0
@@ -346,7 +348,9 @@ class Stagnation(Rule):
     @classmethod
     def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
         """Return the rule unless it is switched off."""
-        return cls(strategy.n, strategy.popsize) if options.stagnation else None
+        if not options.stagnation:
+            return None
+        return cls(strategy.n, strategy.popsize, 0.2 if options.restarts else 0.5)
 
     def watch(self, ranked: Values) -> None:
         """Remember best and median of every ``stride``-th generation."""
@@ -360,10 +364,10 @@ class Stagnation(Rule):
 
     def check(self, now: Situation) -> Stop | None:
         """Judge anew whenever the run has grown by a hundredth, and not while noise is being dealt with."""
-        if self.seen >= self.least and self.seen >= 1.01 * self.judged_at:
+        if self.seen >= 2 * self.least and self.seen >= 1.01 * self.judged_at:
             self.judged_at = self.seen
             if not (self._improved(self.best) or self._improved(self.median)):
-                self.stagnant_for = self.seen // 2
+                self.stagnant_for = self.window
         if not self.stagnant_for:
             return None
         noise = now.strategy.noise
@@ -374,12 +378,16 @@ class Stagnation(Rule):
             return Stop("noise", "noise", max(0.0, noise.quality))
         return Stop("stagnation", "stagnation", self.stagnant_for)
 
-    @staticmethod
-    def _improved(record: list[float]) -> bool:
-        """Return whether the end of the second half of a record lies below its beginning."""
-        half = len(record) // 2
-        part = max(1, (3 * half) // 10)
-        beginning, end = record[-half : part - half or None], record[-part:]
+    @property
+    def window(self) -> int:
+        """Generations that are looked at."""
+        return max(self.least, int(self.share * self.seen))
+
+    def _improved(self, record: list[float]) -> bool:
+        """Return whether the end of the last generations of a record lies below their beginning."""
+        count = min(len(record), self.window // self.stride)
+        part = max(1, (3 * count) // 10)
+        beginning, end = record[-count : part - count or None], record[-part:]
         if max(end) < min(beginning):  # so are the medians, which take ten times as long
             return True
         return bool(np.median(end) < np.median(beginning))
