@@ -1,0 +1,89 @@
+"""Pulse where nobody keeps a matrix: evaluations and time to 1e-4 at n = 10^4 and 10^5.
+
+    python benchmarks/many_variables.py runs.jsonl [--n 10000] [--methods pulse ...] [--minutes 20]
+    python benchmarks/many_variables.py runs.jsonl --table
+
+Start uniform in [-5, 5]^n, sigma0 = 3, seed 401; rotations cost O(n). A run that is not there after so many
+minutes of processor time is kept with the value that it had reached. The table stands in docs/research.md.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from one_thread import use_one_thread
+
+use_one_thread()
+
+import numpy as np
+
+import lmma
+from lmma import problems
+
+METHODS = ("pulse", "d-lm-ma-es", "lm-cma-es")
+PROBLEMS = ("sphere", "rotated-cigar", "rotated-discus", "ellipsoid")
+TARGET = 1e-4
+SEED = 401
+
+
+def run(method, problem, n, minutes):
+    """Return what one run did."""
+    f = problems.get(problem)
+    x0 = problems.suites.start(f, n, np.random.default_rng([SEED, n]))
+    es = lmma.strategy(method, x0, 3.0, rng=SEED, tolx=0, tolfun=0)
+    X = np.empty((es.popsize, n))
+    start = time.process_time()
+    while es.best_fun > TARGET and time.process_time() - start < 60 * minutes:
+        es.tell(f(es.ask(out=X)))
+    return {
+        "method": method, "problem": problem, "n": n, "seed": SEED, "evaluations": es.evaluations,
+        "value": es.best_fun, "seconds": round(time.process_time() - start, 1),
+    }  # fmt: skip
+
+
+def table(records):
+    """Print evaluations in thousands and minutes, or how far a run came."""
+    for n in sorted({r["n"] for r in records}):
+        names = [p for p in PROBLEMS if any(r["problem"] == p and r["n"] == n for r in records)]
+        print(f"\n| n = {n:,} |", " | ".join(names), "|")
+        print("|---" * (len(names) + 1) + "|")
+        for method in METHODS:
+            cells = []
+            for name in names:
+                found = [r for r in records if (r["method"], r["problem"], r["n"]) == (method, name, n)]
+                cells.append(cell(found[-1]) if found else "not run")
+            print(f"| {method} |", " | ".join(cells), "|")
+
+
+def cell(record):
+    """Return one run in words."""
+    spent = f"{record['evaluations'] / 1000:,.0f}, {record['seconds'] / 60:.1f} min"
+    return spent if record["value"] <= TARGET else f"{record['value']:.0e} after {spent}"
+
+
+def main():
+    """Run what is missing and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--n", type=int, default=10_000)
+    parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--problems", nargs="+", default=PROBLEMS)
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--table", action="store_true")
+    args = parser.parse_args()
+    records = [json.loads(line) for line in args.file.open()] if args.file.exists() else []
+    done = {(r["method"], r["problem"], r["n"]) for r in records}
+    for problem in args.problems:
+        for method in args.methods:
+            if not args.table and (method, problem, args.n) not in done:
+                records.append(run(method, problem, args.n, args.minutes))
+                with args.file.open("a") as file:
+                    print(json.dumps(records[-1]), file=file)
+    table(records)
+
+
+if __name__ == "__main__":
+    main()
