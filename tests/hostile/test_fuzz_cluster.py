@@ -80,7 +80,9 @@ def test_killed_workers_of_a_cluster_change_nothing(fuzz, kind, request, tmp_pat
         }
         x0 = rng.normal(size=int(rng.integers(2, 6)))
         replicas = bool(rng.random() < 0.5)
-        fun = mortal(folder, float(rng.uniform(0.08, 0.25)), int(rng.integers(8, 25)), int(rng.integers(1000)))
+        fun = mortal(
+            folder, float(rng.uniform(0.08, 0.25)), int(rng.integers(8, 25)), int(rng.integers(1000))
+        )
         here = lmma.minimize(sphere, x0, 0.5, **given)
         workers = Replicated(cluster, check=1) if replicas else cluster
         there = lmma.minimize(fun, x0, 0.5, workers=workers, **given)

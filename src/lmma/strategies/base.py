@@ -34,6 +34,7 @@ from lmma.strategies.parts.checks import (
     checked_values,
     checked_x0,
     key_from,
+    refuse_steps_without_room,
     refuse_unknown_options,
 )
 from lmma.strategies.parts.constraints import (
@@ -190,6 +191,8 @@ class Strategy(_Recorded, NoisyHooks):
         self.max_sigma = math.inf  # sigma grows no further: a box has an end
         if closed is not None:
             self.max_sigma = max(self.sigma, closed.largest_sigma(self.scale))
+        if math.isinf(self.max_sigma):  # it must overflow no sooner than it is noticed to diverge
+            refuse_steps_without_room(sigma0, self.dtype, DIVERGED)
         if self.integers is not None and self.scale is None:
             self.scale = np.ones(self.n, dtype=self.dtype)  # which keeps their steps from vanishing
         self.key = key_from(rng)
