@@ -47,12 +47,15 @@ class Fuzzer:
             return Counter()
         count = int(os.environ.get("LMMA_FUZZ_CASES", long if self.slow else short))
         first = int(os.environ.get("LMMA_FUZZ_FROM", 0))
-        words, failures = Counter(), []
+        words, failures, told_at = Counter(), [], time.monotonic()
         end = time.monotonic() + float(os.environ.get("LMMA_FUZZ_SECONDS", "inf"))
         for seed in range(first, first + count):
             if time.monotonic() > end:
                 count = seed - first
                 break
+            if time.monotonic() > told_at + 60 and os.environ.get("LMMA_FUZZ_SHOW"):
+                told_at = time.monotonic()
+                print(f"{self.node.name}: at seed {seed}, {len(failures)} failed", file=sys.__stderr__)
             try:
                 words[self._attempt(case, seed)] += 1
             except (Exception, Hangs) as error:
@@ -96,9 +99,13 @@ def watched():
 
     before = signal.signal(signal.SIGALRM, alarm)
     signal.alarm(PATIENCE)
+    faulthandler.dump_traceback_later(
+        2 * PATIENCE, exit=True, file=sys.__stderr__
+    )  # if nobody hears the alarm
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
 
