@@ -98,7 +98,7 @@ def test_killed_workers_of_a_cluster_change_nothing(fuzz, kind, request, tmp_pat
         shutil.rmtree(folder)
         return "replicas" if replicas else "vectors"
 
-    fuzz(case, short=2, long=12, at_least=["replicas", "vectors"])
+    fuzz(case, short=2, long=10, at_least=["replicas", "vectors"])
     print(f"{total['worker']:,} workers of {kind} died, and {total['process']:,} processes of theirs",
           file=sys.__stderr__ if os.environ.get("LMMA_FUZZ_SHOW") else sys.stdout)  # fmt: skip
     assert total["worker"] > 0 or "LMMA_FUZZ_SEED" in os.environ
