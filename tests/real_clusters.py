@@ -21,9 +21,16 @@ def importable():
 @pytest.fixture(scope="session")
 def dask_cluster(importable):
     distributed = pytest.importorskip("distributed", reason="Dask is " + MISSING.format("dask"))
-    with distributed.LocalCluster(
-        n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0"
-    ) as cluster:
+    import dask
+
+    # A local cluster gives a worker up for ever that is away so many seconds after it was lost, and a test
+    # that kills workers soon has none left.
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.LocalCluster(
+            n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+    ):
         yield cluster
 
 

@@ -310,6 +310,8 @@ def test_a_checkpoint_is_no_log(complaint, tmp_path):
     assert "this is a checkpoint" in complaint("plot", "run.npz")
     (tmp_path / "noise.bin").write_bytes(bytes(range(128, 256)))
     assert "is no log" in complaint("plot", "noise.bin")
+    for folder in (".", ""):
+        assert "cannot be read" in complaint("plot", folder)
 
 
 def test_an_objective_that_works_in_place_is_refused_in_one_line(module, complaint):

@@ -46,3 +46,14 @@ def test_the_command_runs_under_mpiexec(mpiexec, tmp_path):
     here = run([sys.executable, "-m", "lmma", *words, "--json"], cwd=tmp_path)
     assert there.returncode == here.returncode == 1, there.stderr[-2000:]  # a budget ran out
     assert json.loads(there.stdout)["fun"] == json.loads(here.stdout)["fun"]
+
+
+def test_without_mpiexec_there_is_nobody_to_wait_for(tmp_path):
+    pytest.importorskip(
+        "mpi4py.MPI", reason="mpi4py is not installed: pip install 'lmma[mpi]'", exc_type=ImportError
+    )
+    words = ["minimize", "sphere", "--dim", "4", "--max-evaluations", "50", "--cluster", "mpi"]
+    done = run([sys.executable, "-m", "lmma", *words], cwd=tmp_path)
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "start the run under MPI, as in mpiexec -n 5" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -6,6 +6,7 @@ for what happened, such as "refused"; the words are counted and printed.
     LMMA_FUZZ_SEED=17 pytest tests/hostile/test_fuzz_bounds.py      case 17 alone
     LMMA_FUZZ_CASES=50000 pytest tests/hostile/test_fuzz_bounds.py  so many of them
     LMMA_FUZZ_SECONDS=600 pytest tests/hostile/test_fuzz_bounds.py  as many as fit
+    LMMA_FUZZ_FROM=400 pytest tests/hostile/test_fuzz_bounds.py     from case 400 on, so many as without
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 SHOWN = int(os.environ.get("LMMA_FUZZ_SHOWN", 20))  # failures told
-PATIENCE = 120  # seconds after which a case hangs; the longest takes a few
+PATIENCE = 400  # seconds after which a case hangs; the longest, with many workers to start, takes a minute
 ROOM = 3 << 30  # bytes of address space that a case may ask for
 
 
@@ -45,12 +46,16 @@ class Fuzzer:
             self._attempt(case, int(alone))
             return Counter()
         count = int(os.environ.get("LMMA_FUZZ_CASES", long if self.slow else short))
-        words, failures = Counter(), []
+        first = int(os.environ.get("LMMA_FUZZ_FROM", 0))
+        words, failures, told_at = Counter(), [], time.monotonic()
         end = time.monotonic() + float(os.environ.get("LMMA_FUZZ_SECONDS", "inf"))
-        for seed in range(count):
+        for seed in range(first, first + count):
             if time.monotonic() > end:
-                count = seed
+                count = seed - first
                 break
+            if time.monotonic() > told_at + 60 and os.environ.get("LMMA_FUZZ_SHOW"):
+                told_at = time.monotonic()
+                print(f"{self.node.name}: at seed {seed}, {len(failures)} failed", file=sys.__stderr__)
             try:
                 words[self._attempt(case, seed)] += 1
             except (Exception, Hangs) as error:
@@ -94,9 +99,13 @@ def watched():
 
     before = signal.signal(signal.SIGALRM, alarm)
     signal.alarm(PATIENCE)
+    faulthandler.dump_traceback_later(
+        2 * PATIENCE, exit=True, file=sys.__stderr__
+    )  # if nobody hears the alarm
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
 

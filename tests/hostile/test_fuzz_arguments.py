@@ -229,6 +229,8 @@ def arguments(rng):
         )
         return "refused"
     except OSError as error:
+        if asks_to_raise(given) and label in ("half fail", "OSError"):
+            return "raised as asked"
         assert error.filename is not None, f"{spoken(error)!r} names no file: {told}"
         assert error.filename in (given.get("log"), given.get("checkpoint")), told
         return "refused"

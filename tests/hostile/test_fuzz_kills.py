@@ -147,7 +147,7 @@ def test_a_killed_run_ends_as_the_unbroken_one(fuzz, template, tmp_path):
                 path.unlink()
         deaths = Deaths(rng, template, folder, chosen)
         try:
-            found = deaths.until_the_end(int(rng.integers(3, 10)), double)
+            found = deaths.until_the_end(int(rng.integers(3, 10)) * (2 if fuzz.slow else 1), double)
             if chosen["evaluator"] == "quorum":
                 assert_sound(found, chosen, deaths.file)
             else:
@@ -169,11 +169,11 @@ def test_a_killed_run_ends_as_the_unbroken_one(fuzz, template, tmp_path):
         features.update(dict.fromkeys([*words, *(["two processes"] if double else [])], deaths.kills))
         return "resumed to the same end" if deaths.kills else "too quick to be killed"
 
-    count = sum(fuzz(case, short=2, long=180, at_least=["resumed to the same end"]).values())
+    count = sum(fuzz(case, short=2, long=100, at_least=["resumed to the same end"]).values())
     told = ", ".join(f"{number:,} {word}" for word, number in features.most_common())
     print(f"{total['kills']:,} kills ({told}); {total['refusals']:,} second processes refused",
           file=sys.__stderr__ if os.environ.get("LMMA_FUZZ_SHOW") else sys.stdout)  # fmt: skip
-    if count >= 180:
+    if count >= 100:
         assert total["kills"] >= 1000
         missing = {*EVALUATORS, "two processes", "warm", "inject", "restarts", "bounds"} - set(features)
         assert not missing, f"never killed: {missing}"

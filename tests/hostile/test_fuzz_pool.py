@@ -50,12 +50,12 @@ def test_killed_workers_change_nothing(fuzz, tmp_path):
         given = {
             "method": one_of(rng, lmma.methods()),
             "rng": int(rng.integers(1000)),
-            "maxfevals": int(rng.integers(40, 120)),
+            "maxfevals": int(rng.integers(80, 160)),
             "popsize": one_of(rng, [4, 8, 20]),
         }
         workers = int(rng.integers(1, 4)) + 1
         x0 = rng.normal(size=int(rng.integers(2, 6)))
-        fun = mortal(folder, float(rng.uniform(0.02, 0.1)), int(rng.integers(1000)))
+        fun = mortal(folder, float(rng.uniform(0.04, 0.2)), int(rng.integers(1000)))
         serial = lmma.minimize(lambda x: float(x @ x), x0, 0.5, **given)
         from_outside = rng.random() < 0.3
         with killer(before) if from_outside else contextlib.nullcontext([]) as killed:
@@ -73,7 +73,7 @@ def test_killed_workers_change_nothing(fuzz, tmp_path):
         assert not left, f"processes are left: {left}: {told}"
         return "killed from outside" if killed else "killed" if deaths else "nobody died"
 
-    fuzz(case, short=4, long=260, at_least=["killed"])
+    fuzz(case, short=3, long=60, at_least=["killed"])
     print(f"{sum(total):,} workers died",
           file=sys.__stderr__ if os.environ.get("LMMA_FUZZ_SHOW") else sys.stdout)  # fmt: skip
     assert sum(total) > 0 or "LMMA_FUZZ_SEED" in os.environ

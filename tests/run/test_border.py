@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import decimal
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +52,7 @@ def spheres(X):
     ({"m": 2.5}, "m must be an integer, got 2.5"),
     ({"inject": [1e200, 0.0]}, "points must be within reach"),
     ({"inject": [1e30, 0.0], "dtype": "float32"}, "points must be within reach"),
+    ({"workers": 2**70}, "workers must be at most 32768"),
 ])  # fmt: skip
 def test_what_cannot_be_meant_is_refused_in_words(arguments, words):
     with pytest.raises((TypeError, ValueError), match=re.escape(words)):
@@ -61,6 +63,57 @@ def test_what_cannot_be_meant_is_refused_in_words(arguments, words):
 def test_no_method_takes_a_rate_beyond_one(method):
     with pytest.raises(ValueError, match="c_sigma"):
         lmma.minimize(sphere, np.ones(5), 1.0, method=method, c_sigma=3.0)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [("float64", "2e+288"), ("float32", "3e+18")])
+def test_a_step_without_room_to_grow_is_refused_outside_a_box(dtype, largest):
+    wide = 1e300 if dtype == "float64" else 1e30
+    words = f"sigma0 must be within reach: at most {largest} in {dtype} without bounds on all variables; got"
+    for sigma0 in (wide, [1.0, wide]):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            lmma.minimize(sphere, np.ones(2), sigma0, dtype=dtype)
+    with np.errstate(over="ignore"):  # squares of such numbers
+        within = lmma.minimize(sphere, np.ones(2), wide, dtype=dtype, bounds=[-wide, wide], maxfevals=20)
+    assert np.abs(within.x).max() <= wide
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_a_point_injected_further_away_than_can_be_squared_does_no_harm(method):
+    for x0, steps in ((1.7e308, 1.0), (1.0, 1e-300), (1.0, np.array([1e-300, 1e-150, 1.0]))):
+        with np.errstate(all="ignore"):  # the objective overflows, and so may a matrix
+            result = lmma.minimize(
+                lambda x: 1.0, np.full(3, x0), steps, method=method, inject=np.full((5, 3), 2.0),
+                maxfevals=60, rng=76,
+            )  # fmt: skip
+        assert np.isfinite(result.mean).all(), (x0, steps, result.mean)
+        assert np.isfinite(result.x).all(), (x0, steps, result.x)
+
+
+def test_memory_that_runs_out_before_the_first_value_is_told_by_the_size_asked_for(monkeypatch):
+    def runs_out(*_, **__):
+        raise MemoryError("Unable to allocate 3.73 GiB")
+
+    for place in ("lmma.strategies.lmma.LMMAES._initialise", "lmma.strategies.lmma.LMMAES.ask"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, runs_out)
+            with pytest.raises(
+                MemoryError, match=r"lm-ma-es with n=2, popsize=7 does not fit.*3\.73 GiB.*smaller"
+            ):
+                lmma.minimize(sphere, np.ones(2), 1.0, method="lm-ma-es", popsize=7)
+
+
+def test_a_limit_of_memory_is_known_beforehand():
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("what a process has taken is read in /proc")
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, hard))
+    try:
+        with pytest.raises(MemoryError, match=r"popsize=100000000 needs about .* are free: popsize="):
+            lmma.minimize(sphere, np.ones(2), 1.0, method="lm-ma-es", popsize=10**8)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def test_who_asks_and_tells_is_refused_as_well():

@@ -255,7 +255,7 @@ def test_a_handler_of_the_program_itself_is_left_alone_and_threads_set_none():
 @pytest.fixture
 def free(monkeypatch):
     """Returns a function that sets how many bytes are free, as far as the library can see."""
-    monkeypatch.setattr("lmma.strategies.base.SMALL", 0)
+    monkeypatch.setattr("lmma.strategies.fitting.SMALL", 0)
     monkeypatch.setattr("lmma.strategies.parts.memory.SMALL", 0)
 
     def say(size):

@@ -1,4 +1,5 @@
 import math
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -242,6 +243,21 @@ def test_large_populations_do_not_lose_their_step_size(method):
         maxfevals=100_000, bounds=[-5, 5],
     )  # fmt: skip
     assert result.success, result.message
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_a_generation_is_not_cubic_in_the_population(method):
+    # Restarts double it nine times. Eight times as many: 8 if linear, 64 if quadratic, 512 if cubic
+    quickest = {}
+    for popsize in (576, 8 * 576):
+        es = lmma.strategies.strategy_class(method)(np.ones(6), 1.0, popsize=popsize, rng=1)
+        seconds = []
+        for _ in range(5):
+            begun = time.thread_time()  # of this thread: others may use the machine too
+            es.tell(spheres(es.ask()))
+            seconds.append(time.thread_time() - begun)
+        quickest[popsize] = min(seconds)
+    assert quickest[8 * 576] < 180 * quickest[576]
 
 
 def test_a_step_size_stays_within_the_box():

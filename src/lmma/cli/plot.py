@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw the records and say where."""
     file = Path(args.file)
+    columns = read_log(file)  # what can be read has a name to put a suffix to
     output = arguments.writable(args.output or str(file.with_suffix(".png")), "--output", PLOT_FILES)
-    columns = read_log(file)
 
     from lmma.output.plotting import panels, save
 

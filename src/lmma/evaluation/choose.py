@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_WORKERS = 1 << 15  # as many processes as Linux has numbers for, unless it is told otherwise
+
 
 class Submitter(Protocol):
     """An executor: anything with the method ``submit`` of those in ``concurrent.futures``."""
@@ -108,6 +110,11 @@ def _processes(workers: object) -> int:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if workers < 1:
         raise ValueError(f"workers must be at least 1, or -1 for all cores; got {workers}")
+    if workers > MOST_WORKERS:
+        raise ValueError(
+            f"workers must be at most {MOST_WORKERS}, and no more than there are cores to be of use, "
+            f"-1 for all cores; got {workers}"
+        )
     return int(workers)
 
 

@@ -13,6 +13,7 @@ from lmma.evaluation.base import Array, Values
 from lmma.evaluation.failures import words_of
 from lmma.run.noise import evaluated, evaluated_again, rows_to_repeat
 from lmma.run.stopping import Rule, Situation, Stop
+from lmma.strategies.parts.memory import in_words
 from lmma.strategies.parts.noise import NONE
 
 if TYPE_CHECKING:
@@ -59,10 +60,12 @@ def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
         if counters.evaluations == 0:
             raise failed.error from None
         return Stop("strategy", error=f"{type(failed.error).__name__}: {words_of(failed.error)}")
-    except MemoryError:
+    except MemoryError as error:
+        strategy = run.strategy
         if counters.evaluations == 0:
-            raise
-        return Stop("memory", "restarts", run.strategy.popsize)
+            what = f"{strategy.name} with n={strategy.n}, popsize={strategy.popsize}"
+            raise in_words(error, what) from None
+        return Stop("memory", "restarts", strategy.popsize)
 
 
 class StrategyFailed(Exception):

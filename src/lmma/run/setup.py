@@ -18,6 +18,7 @@ from lmma.strategies.mixed import make_strategy
 from lmma.strategies.parts.bounds import Box
 from lmma.strategies.parts.bounds import box as make_box
 from lmma.strategies.parts.checks import checked_x0, nearest, shown
+from lmma.strategies.parts.memory import in_words
 
 Array = npt.NDArray[np.floating]
 
@@ -59,13 +60,17 @@ class Setup:
             wishes["boundary"] = options.boundary
         # A user's own strategy need not know of what nobody asked for
         given = {name: value for name, value in wishes.items() if value is not None}
-        strategy = make_strategy(
-            self.cls, x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
-            tolfun=options.tolfun, **given, **options.constants,
-        )  # fmt: skip
-        strategy.constraint_options = self.constraints.options()
-        if options.noise is not None:
-            strategy.handle_noise(options.noise)
+        try:
+            strategy = make_strategy(
+                self.cls, x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
+                tolfun=options.tolfun, **given, **options.constants,
+            )  # fmt: skip
+            strategy.constraint_options = self.constraints.options()
+            if options.noise is not None:
+                strategy.handle_noise(options.noise)
+        except MemoryError as error:
+            size = "" if popsize is None else f", popsize={popsize}"
+            raise in_words(error, f"{self.cls.name} with n={len(x0)}{size}") from None
         return strategy
 
 

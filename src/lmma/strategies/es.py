@@ -291,13 +291,24 @@ class ES(Strategy):
 
     def _place(self, points: list[Array], out: Array) -> None:
         for row, x in enumerate(points, start=self.popsize - len(points)):
-            z = self.transform.solve((x - self.mean) / self.steps)
-            length = float(np.linalg.norm(z))
-            longest = math.sqrt(self.n) + 2 * self.n / (self.n + 2)
-            if length > longest:  # Hansen 2011: evaluated where it is, learned from as a step of usual length
-                z *= longest / length
+            # Hansen 2011: evaluated where it is, learned from as a step of usual length
+            z = self._shortened(x - self.mean, math.sqrt(self.n) + 2 * self.n / (self.n + 2))
             self._replace(np.array([row]), z[np.newaxis], out)
             out[row] = x
+
+    def _shortened(self, away: Array, longest: float) -> Array:
+        """Return the z that leads so far from the mean, or one in that direction of length ``longest``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = self.transform.solve(away / self.steps)
+            length = float(np.linalg.norm(z))
+        if not math.isfinite(length):  # so many steps that their square is infinite: the direction will do
+            away = away / np.abs(away).max() * (np.min(self.steps) / self.steps)
+            z = self.transform.solve(away)
+            length = max(float(np.linalg.norm(z)), float(np.finfo(self.dtype).tiny))
+            return z * (longest / length)
+        if length > longest:
+            z *= longest / length
+        return z
 
     def _resample(self, rows: Indices, attempt: int, out: Array) -> None:
         if self._streamed is not None:

@@ -62,6 +62,12 @@ def _read(future: Any) -> bytes:
 
 def connect(address: str = "") -> MPITransport:
     """Return the processes that ``mpiexec -n 5 python -m mpi4py.futures`` has started with this one."""
+    from mpi4py import MPI
     from mpi4py.futures import MPIPoolExecutor
 
+    if MPI.COMM_WORLD.Get_size() == 1:  # a pool would try to start others, and without mpiexec wait for ever
+        raise ValueError(
+            "workers='mpi' finds no process besides this one: start the run under MPI, as in "
+            "mpiexec -n 5 python -m mpi4py.futures -m lmma minimize ... --cluster mpi"
+        )
     return MPITransport(MPIPoolExecutor(), own=True)

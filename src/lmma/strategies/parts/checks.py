@@ -78,6 +78,16 @@ def checked_sigma0(sigma0: float | npt.ArrayLike, n: int, dtype: npt.DTypeLike) 
     return sigma, (raw / sigma).astype(dtype)
 
 
+def refuse_steps_without_room(sigma0: float | npt.ArrayLike, dtype: npt.DTypeLike, growth: float) -> None:
+    """Raise ValueError if a step that has grown by the factor ``growth`` is infinite."""
+    given, largest = float(np.max(np.asarray(sigma0))), float(np.finfo(np.dtype(dtype)).max) / growth
+    if given > largest:
+        raise ValueError(
+            f"sigma0 must be within reach: at most {largest:.0e} in {np.dtype(dtype)} without bounds on all "
+            f"variables; got {given:g}: use about a third of the distance to the optimum you expect"
+        )
+
+
 def checked_popsize(popsize: int | None, default: int) -> int:
     """Return a population size of at least 2."""
     if popsize is None:

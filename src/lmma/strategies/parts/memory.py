@@ -8,9 +8,23 @@ from collections.abc import Mapping
 SMALL = 2**28  # bytes below which nobody asks whether they are there
 
 
+class DoesNotFit(MemoryError):
+    """A strategy needs more memory than there is; the words name what was asked for and the remedy."""
+
+
+def in_words(error: MemoryError, what: str) -> DoesNotFit:
+    """Return ``error`` with words of ours, where an allocation failed that should have fitted."""
+    if isinstance(error, DoesNotFit):
+        return error
+    return DoesNotFit(
+        f"{what} does not fit in the memory this process may have ({error}): "
+        "take a smaller popsize, or a method that needs less, such as 'lm-ma-es'"
+    )
+
+
 def available_memory() -> int | None:
-    """Return the bytes a new process may hope for, or None where the system does not tell."""
-    known = [size for size in (_meminfo(), _control_group()) if size is not None]
+    """Return the bytes this process may hope for, or None where the system does not tell."""
+    known = [size for size in (_meminfo(), _control_group(), _limit()) if size is not None]
     if known:
         return min(known)
     try:
@@ -26,7 +40,7 @@ def refuse_what_does_not_fit(what: str, needed: int, leaner: Mapping[str, int]) 
         return
     fitting = [name for name, size in leaner.items() if size <= there]
     remedy = f"{fitting[0]} would fit" if fitting else "no method fits: use fewer variables or more memory"
-    raise MemoryError(
+    raise DoesNotFit(
         f"{what} needs about {readable(needed)} ({needed} bytes) of memory, {readable(there)} are free: "
         f"{remedy}"
     )
@@ -51,6 +65,20 @@ def _control_group() -> int | None:
     except (OSError, ValueError):
         return None
     return None if limit == "max" else max(0, int(limit) - used)
+
+
+def _limit() -> int | None:
+    """Return what ``ulimit -v`` leaves free."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return None
+        used = int(_read("/proc/self/statm").split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):
+        return None
+    return max(0, limit - used)
 
 
 def _read(path: str) -> str:
