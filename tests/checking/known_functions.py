@@ -220,6 +220,6 @@ KNOWN = {
     "constant": (lambda s: constant, start, {"constant"}, "neither"),
     "a hash": (lambda s: hashed, start, {"structureless"}, "neither"),
     "tiny": (lambda s: tiny, start, {"smooth"}, "lmma"),
-    "small": (lambda s: small, start, {"smooth"}, "scipy"),
+    "small": (lambda s: small, start, {"smooth"}, "lmma"),
     "an external program": (external, start, {"rounded"}, "lmma"),
 }

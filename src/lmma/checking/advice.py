@@ -39,7 +39,7 @@ ROUGH = 1e-9  # from which finite differences are not exact any more
 KINK = 1.9  # order by which fourth differences shrink: 0 at a jump, 1 at a kink, 2 where curvature jumps
 VALLEYS = 4  # turns on a line, which no quartic has
 SLOW = 5e-3  # seconds a call, from which processes pay
-EXTREME = 1e100  # values beyond or below 1 over this break products of slopes
+SMALL, LARGE = 1e-6, 1e100  # beyond, changes of values do not fit SciPy's tolerances and products of slopes
 APART = 1e3  # ratio of effects of equal steps from which variables are badly scaled
 TOO_FAR_APART = 1e9  # from which BFGS's products lose all digits
 DENSE_UP_TO = 1000  # variables for which BFGS's matrix is kept
@@ -112,7 +112,7 @@ def ill_scaled(found: Findings) -> bool:
 def is_extreme(found: Findings) -> bool:
     """Return whether values are so small or large that products of them leave the range of numbers."""
     scale = max(found.scale, 0.0)
-    return 0 < scale < 1 / EXTREME or scale > EXTREME
+    return 0 < scale < SMALL or scale > LARGE
 
 
 def use_scipy(kind: str, found: Findings, probe: Probe) -> bool:
@@ -131,23 +131,15 @@ def use_scipy(kind: str, found: Findings, probe: Probe) -> bool:
 
 def scipys_arguments(found: Findings, probe: Probe) -> dict[str, Any]:
     """Return what to call ``scipy.optimize.minimize(fun, x0, **arguments)`` with."""
+    given: dict[str, Any] = {"args": probe.run.options.args} if probe.run.options.args else {}
+    if not probe.bounded and found.n <= DENSE_UP_TO:
+        gtol = {"options": {"gtol": 1e-5 * found.scale}} if found.scale < 1e-2 else {}
+        return given | {"method": "BFGS", "jac": "3-point"} | gtol
     if probe.bounded:
-        given = probe.run.options.bounds
-        pairs = list(zip(probe.lower.tolist(), probe.upper.tolist(), strict=True))
-        bounds = {"bounds": given if isinstance(given, list) else pairs}
-    else:
-        bounds = {}
-        if found.n <= DENSE_UP_TO:
-            slope = max([abs(s) for s in found.slopes] + [found.scale])
-            gtol = {"options": {"gtol": 1e-8 * slope}} if slope < 1e-2 else {}
-            return {"method": "BFGS", "jac": "3-point"} | gtol
+        given["bounds"] = list(zip(probe.lower.tolist(), probe.upper.tolist(), strict=True))
     # evaluations of differences count: the default of 15,000 ends large problems early
-    return {
-        "method": "L-BFGS-B",
-        "jac": "3-point",
-        **bounds,
-        "options": {"maxfun": max(15_000, 2000 * found.n)},
-    }
+    more = {"maxfun": max(15_000, 2000 * found.n)}
+    return given | {"method": "L-BFGS-B", "jac": "3-point", "options": more}
 
 
 def suggestions(kind: str, found: Findings, probe: Probe) -> dict[str, Any]:
@@ -164,7 +156,7 @@ def suggestions(kind: str, found: Findings, probe: Probe) -> dict[str, Any]:
         arguments["restarts"] = "bipop"
     if kind == "smooth" and not probe.discrete and probe.failed == 0 and probe.evaluate.beside is None:
         arguments["polish"] = True
-    if 0 < found.scale < 1e-6 and kind != "noisy":
+    if 0 < found.scale < SMALL and kind != "noisy":
         arguments["tolfun"] = 1e-12 * found.scale if found.scale > 1e-290 else 0.0
     if seconds_a_call(probe) >= SLOW and not probe.run.options.vectorized:
         arguments["workers"] = -1

@@ -129,7 +129,9 @@ def check(
         noise_share=words.noise_share(found),
         digits=found.digits.significant if found.digits.rounded else 7 if found.digits.single else 16,
         smoothness=found.order,
-        effects={words.label(probe, i) if options.space else i: e for i, e in advice.effects(found).items()},
+        effects={
+            words.label(probe, i) if run.options.space else i: e for i, e in advice.effects(found).items()
+        },
         errors=list(probe.evaluate.errors),
         name=name or str(getattr(fun, "__name__", type(fun).__name__)),
     )

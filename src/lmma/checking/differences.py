@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
 
+MOST = 12  # columns
 ALIKE = 4.0  # levels of some columns in a row that differ by less are the same
 
 
@@ -25,7 +26,7 @@ def levels(values: Values) -> list[float]:
     """Return sigma_k for k = 1, 2, ... of values at equal distances."""
     found = []
     column = np.asarray(values, dtype=np.float64)
-    for k in range(1, len(column)):
+    for k in range(1, min(len(column), MOST + 1)):
         column = np.diff(column)
         with np.errstate(over="ignore", under="ignore"):
             scale = float(np.max(np.abs(column)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import statistics
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,7 +42,7 @@ class Findings:
     differ: bool = False  # repeated calls at one point
     spread: float = 0.0  # standard deviation of repeats
     lines: list[Values] = field(default_factory=list)
-    table: float = math.nan  # level of noise by differences
+    tables: list[float] = field(default_factory=list)  # levels of noise by differences
     shrinking: list[tuple[float, float, float]] = field(default_factory=list)  # step, value left, right
     order: float = math.nan  # by which power of the step the roughest place of a line smooths: 0 for a jump
     jump: float = 0.0  # there, if one of many short steps changes the value much more than all others
@@ -56,7 +57,14 @@ class Findings:
     @property
     def level(self) -> float:
         """The level of noise, from repeats and from neighbours."""
-        return max(self.spread, self.table) if self.table == self.table else self.spread
+        if self.spread > 0:
+            return statistics.median([self.spread, *self.tables])
+        return self.table if self.tables else 0.0
+
+    @property
+    def table(self) -> float:
+        """How much close neighbours scatter."""
+        return max(self.tables, default=math.nan)
 
     @property
     def scale(self) -> float:
@@ -175,7 +183,7 @@ def _table(probe: Probe, found: Findings, direction: Values, apart: float) -> No
     """Estimate the noise of neighbours, which may differ though each point always gives one value."""
     values = probe.line(direction, np.array([apart * place for place in range(1, TABLE + 1)]))
     if np.isfinite(values).all():
-        found.table = float(np.fmax(found.table, noise_level(values)))
+        found.tables.append(noise_level(values))
 
 
 def _shrink(probe: Probe, found: Findings, direction: Values) -> None:

@@ -96,7 +96,8 @@ class CheckResult:
         """Return what to write in Python, by whose function it is; what was recommended first."""
         written = {}
         if self.use == "scipy":
-            written["SciPy"] = f"scipy.optimize.minimize(fun, x0, {_keywords(self.scipy)})"
+            fun = "lambda x: fun(x[None])[0]" if self.suggest.get("vectorized") else "fun"
+            written["SciPy"] = f"scipy.optimize.minimize({fun}, x0, {_keywords(self.scipy)})"
         if self.use != "neither":
             written["lmma"] = f"lmma.minimize(fun, x0, {_keywords(self.suggest)})"
         return written

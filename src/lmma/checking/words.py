@@ -70,6 +70,8 @@ def _noise(kind: str, found: Findings) -> str:
         same = "none from call to call: repeated calls agree"
         if not found.table > 0:
             return same
+        if found.table < 1e-13 * abs(found.at_centre):
+            return f"{same}, and close neighbours do to the last digits (difference table)"
         return f"{same}; close neighbours scatter by {found.table:.2g} (difference table)"
     share = noise_share(found)
     if found.scale == 0:
@@ -139,7 +141,9 @@ def _variables(found: Findings, probe: Probe) -> str:
     if len(idle) == len(known):
         return f"{tried}: none changes the value by a step of its own"
     words.append("about equally" if ratio < 10 else f"up to {ratio:.2g} times more for one than for another")
-    if idle:
+    if idle and found.differ:
+        words.append(f"; noise hides what a step of {len(idle)} of them changes")
+    elif idle:
         names = ", ".join(label(probe, i) for i in idle[:NAMED])
         words.append(f"; {names}{' and others' if len(idle) > NAMED else ''}: no change seen")
     return " ".join(words).replace(" ;", ";")
@@ -181,7 +185,7 @@ def _main(kind: str, use: str, found: Findings, probe: Probe) -> str:
     if kind == "smooth" and use == "scipy":
         return (
             "Do not use lmma first: the function is smooth and exact, and SciPy's quasi-Newton methods with "
-            "central differences need fewer calls, often ten times fewer. If you can give its gradient, do."
+            "central differences need a fraction of the calls. If you can give its gradient, do."
         )
     if kind == "smooth":
         return _smooth_but(found, probe)
@@ -261,8 +265,8 @@ def _asides(kind: str, use: str, found: Findings, probe: Probe) -> list[str]:
     if ratio >= advice.APART and len(advice.effects(found)) > 1:
         strongest = max(advice.effects(found).items(), key=lambda pair: pair[1])[0]
         said.append(
-            f"The variables are badly scaled ({label(probe, strongest)} is the strongest): a sigma0 for each, "
-            "or bounds, spare the search learning it."
+            f"The variables are badly scaled ({label(probe, strongest)} is the strongest): a sigma0 for "
+            "each, or bounds, spare the search learning it."
         )
     if advice.seconds_a_call(probe) >= advice.SLOW:
         said.append(
