@@ -11,14 +11,14 @@ import lmma
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
-FUNCTIONS = {"load", "methods", "minimize", "register", "scipy_method", "strategy"}
+FUNCTIONS = {"check", "load", "methods", "minimize", "register", "scipy_method", "strategy"}
 STRATEGIES = {
     "ACMAES", "CMAES", "CSAES", "PulseFull", "DLMMAES", "Pulse", "ES", "LMCMAES", "LMMAES", "LMMAESArchive",
     "MAES", "SepCMAES", "Strategy", "VDCMAES",
 }  # fmt: skip
 OTHERS = {
-    "BIPOP", "Checkpoint", "CheckpointError", "Choice", "ClusterError", "EvaluationError", "Fixed", "IPOP",
-    "Integer", "Real", "Replicated", "Space", "__version__",
+    "BIPOP", "CheckResult", "Checkpoint", "CheckpointError", "Choice", "ClusterError", "EvaluationError",
+    "Fixed", "IPOP", "Integer", "Real", "Replicated", "Space", "__version__",
 }  # fmt: skip
 MODULES = {
     "attack",

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         space,
         testing,
     )
+    from lmma.checking.check import check
+    from lmma.checking.report import CheckResult
     from lmma.checkpoint import Checkpoint, CheckpointError
     from lmma.cluster import ClusterError, Replicated
     from lmma.evaluation import EvaluationError
@@ -73,6 +75,7 @@ __all__ = [
     "LMMAES",
     "MAES",
     "VDCMAES",
+    "CheckResult",
     "Checkpoint",
     "CheckpointError",
     "Choice",
@@ -91,6 +94,7 @@ __all__ = [
     "__version__",
     "attack",
     "bounds",
+    "check",
     "checkpoint",
     "cluster",
     "constraints",
@@ -129,6 +133,8 @@ _HOMES: dict[str, str | None] = {
     **dict.fromkeys(("Choice", "Fixed", "Integer", "Real", "Space"), "lmma.space"),
     "ES": "lmma.strategies.es",
     "EvaluationError": "lmma.evaluation",
+    "check": "lmma.checking.check",
+    "CheckResult": "lmma.checking.report",
     "load": "lmma.run.result_file",
 }
 

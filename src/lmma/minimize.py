@@ -60,6 +60,7 @@ def minimize(
     tolfun: float = 1e-11,
     stagnation: bool = True,
     restarts: int | str | Schedule = 0,
+    polish: bool = False,
     inject: npt.ArrayLike | None = None,
     vectorized: bool = False,
     workers: object = 1,
@@ -146,6 +147,11 @@ def minimize(
     restarts : int, str or Schedule
         How often to start again after convergence or stagnation, each time with twice the population
         (a number or ``"ipop"``), or with large and small ones in turn (``"bipop"``, ``"bipop:5"``).
+    polish : bool
+        Whether a search that has ended hands its best point and learned metric to SciPy's BFGS (L-BFGS-B with
+        bounds, or beyond 1000 variables), with central differences. That has a fifth of ``maxfevals``, or
+        what the search left; without a limit, a quarter of what the search took. The better of both is kept.
+        For smooth functions without noise: see :func:`lmma.check`.
     inject : array_like, (n,) or (rows, n), optional
         Points known to be good, evaluated in the first generation.
     vectorized : bool
@@ -243,9 +249,9 @@ def minimize(
         constraints=constraints, constraint_handling=constraint_handling, feasibility_tol=feasibility_tol,
         popsize=popsize, rng=rng if seed is None else seed, noise=noise,
         common_random_numbers=common_random_numbers, maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime,
-        ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, inject=inject,
-        vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum, on_error=on_error,
-        callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint, history=history, log=log,
-        progress=progress, dtype=dtype, threads=threads, constants=options,
+        ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, polish=polish,
+        inject=inject, vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum,
+        on_error=on_error, callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint,
+        history=history, log=log, progress=progress, dtype=dtype, threads=threads, constants=options,
     )  # fmt: skip
     return Run(fun, x0, sigma0, given).execute()

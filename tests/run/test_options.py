@@ -90,7 +90,7 @@ def test_a_value_on_the_command_line_is_the_value_in_python(parser, tmp_path):
     box.write_text("0 1\n2 3\n4 inf\n")
     points.write_text("1,2,3\n4,5,6\n")
     words = ["sphere", "--bounds", str(box), "--inject", str(points), "--no-stagnation", "--vectorized"]
-    words += ["--integers", "0,2"]
+    words += ["--integers", "0,2", "--polish"]
     for name, spelling, _ in spellings():
         if name in EXAMPLES:
             words.append(f"{spelling.flag}={EXAMPLES[name][0]}")
@@ -98,6 +98,7 @@ def test_a_value_on_the_command_line_is_the_value_in_python(parser, tmp_path):
     assert {name: given[name] for name in EXAMPLES} == {name: value for name, (_, value) in EXAMPLES.items()}
     assert given["stagnation"] is False
     assert given["vectorized"] is True
+    assert given["polish"] is True
     assert [list(given["bounds"].lb), list(given["bounds"].ub)] == [[0, 2, 4], [1, 3, float("inf")]]
     assert given["inject"].tolist() == [[1, 2, 3], [4, 5, 6]]
     assert given["integrality"].tolist() == [True, False, True]

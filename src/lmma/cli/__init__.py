@@ -18,6 +18,7 @@ from lmma.cli.streams import unfailing_streams
 
 COMMANDS = {
     "minimize": "minimise a built-in problem, a Python function or an external program",
+    "check": "say what kind of function this is, and how to minimise it, with lmma or without",
     "resume": "go on with a run that was saved by minimize --checkpoint",
     "show": "say what is in a checkpoint, log, store or result, without running anything",
     "plot": "draw a run from the records of minimize --log, also while it goes on",

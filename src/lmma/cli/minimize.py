@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from lmma.cli import arguments, status
 from lmma.cli.space import with_space_file
+from lmma.cli.start import DEFAULT_DIM, add_start, first_step, start, start_in
 from lmma.cli.status import UsageError
 from lmma.cli.target import Target, find_target, import_methods_here, travel_by_value
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lmma.cli.arguments import Vector
     from lmma.cli.summary import Summary
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.run import Run
-    from lmma.space import Space
 
-DEFAULT_DIM = 100  # of a built-in problem
 DEFAULT_TARGET = 1e-10  # of a built-in problem, as in the paper
 PLOT_FILES = (".png", ".svg", ".pdf")
 
@@ -66,19 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--command", metavar="'PROGRAM ...'", help="an external program as the objective")
 
-    add = parser.add_argument_group("where to start").add_argument
-    add("--dim", metavar="N", type=arguments.count, help="number of variables")
-    add(
-        "--x0", metavar="START",
-        help="numbers between commas, a .npy, .txt or .csv file, or one number for all N variables "
-        "(default: 0 for your own objective, random for a built-in problem)",
-    )  # fmt: skip
-    add(
-        "--sigma0", metavar="STEP",
-        help="initial step size, about a third of the distance to the optimum you expect; one number, or "
-        "one for each variable as in --x0 (default: 0.3 times the scale of x0; 3 for a built-in problem)",
-    )  # fmt: skip
-
+    add_start(parser)
     add_run_options(parser, {"ftarget": f"{DEFAULT_TARGET:g} for a built-in problem, else none"})
 
     add = parser.add_argument_group("where to evaluate").add_argument
@@ -160,7 +146,7 @@ def _prepared(args: argparse.Namespace, target: Target) -> tuple[Run, int]:
     if saved is not None:
         saved.extra = {"words": args.words, "directory": os.getcwd(), "seed": seed}
     space = getattr(args, "space", None)
-    x0 = _start(args, target, seed) if space is None else _start_in(space, args)
+    x0 = start(args, target, seed) if space is None else start_in(space, args)
     given = given_options(args, len(x0))
     if "bounds" in given and args.x0 is None:
         x0 = x0.clip(given["bounds"].lb, given["bounds"].ub)
@@ -170,7 +156,7 @@ def _prepared(args: argparse.Namespace, target: Target) -> tuple[Run, int]:
         "rng": seed, "checkpoint": saved, "history": True, "progress": not args.quiet,
         "vectorized": target.vectorized, "workers": _workers(args, target),
     }  # fmt: skip
-    search = Run(target.function, x0, _sigma0(args, target), RunOptions(**given))
+    search = Run(target.function, x0, first_step(args, target), RunOptions(**given))
     return search, seed
 
 
@@ -209,59 +195,6 @@ def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
             raise CheckpointError(f"checkpoint {saved.file} is refused: its seed is {seed!r:.40}")
         return seed
     return int(np.random.SeedSequence().generate_state(1)[0])
-
-
-def _sigma0(args: argparse.Namespace, target: Target) -> Any:
-    """Return the step size: as told, that of the problem, or None for what fits the start or the box."""
-    if args.sigma0 is not None and hasattr(args, "space") and "=" in args.sigma0:
-        return arguments.values(args.sigma0, "--sigma0")
-    if args.sigma0 is not None:
-        sigma0 = arguments.vector(args.sigma0, None, "--sigma0")
-        return float(sigma0[0]) if sigma0.size == 1 else sigma0
-    bounded = hasattr(args, "bounds") or hasattr(args, "space")
-    return target.problem.sigma0 if target.problem is not None and not bounded else None
-
-
-def _start(args: argparse.Namespace, target: Target, seed: int) -> Vector:
-    """Return where to start: as told, as the paper does on its problems, or at the origin."""
-    import numpy as np
-
-    n = args.dim
-    if n is None and target.problem is not None and (args.x0 is None or _is_number(args.x0)):
-        n = DEFAULT_DIM
-    if args.x0 is not None:
-        if n is None and _is_number(args.x0):
-            raise UsageError(f"--x0 {args.x0} is used for every variable: say how many there are with --dim")
-        return arguments.vector(args.x0, n, "--x0")
-    if target.problem is not None:
-        from lmma.problems import suites
-
-        return np.asarray(suites.start(target.problem, n, seed), dtype=np.float64)
-    if n is None:
-        raise UsageError(f"how many variables has {target.name}? Say so with --dim or --x0")
-    return np.zeros(n)
-
-
-def _start_in(space: Space, args: argparse.Namespace) -> Vector:
-    """Return where to start in a space: as told, by name or as a vector; as its file says; in the middle."""
-    from pathlib import Path
-
-    if args.x0 is None:
-        return space.start(args.start)
-    try:
-        if "=" in args.x0 or Path(args.x0).suffix.lower() == ".json":
-            return space.start((args.start or {}) | arguments.values(args.x0, "--x0"))
-        return space.start(arguments.vector(args.x0, None, "--x0"))
-    except ValueError as error:
-        raise UsageError(f"--x0: {error}") from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:

@@ -108,7 +108,7 @@ def settle(run: Run, reason: str) -> Verdict | None:
     left = math.inf if budget is None else budget - run.counters.evaluations
     if reason in IN_A_HURRY or left < (len(points) + 1) * count:
         return Verdict(points[-1], min(noise.level, run.centre.level), math.nan, 0)
-    evaluate = _evaluator(run)
+    evaluate = evaluator_of_points(run)
     try:
         averages = [_average(run, evaluate, x, number * count) for number, x in enumerate(points)]
         best = int(np.argmin([average if average == average else np.inf for average, _ in averages]))
@@ -119,7 +119,7 @@ def settle(run: Run, reason: str) -> Verdict | None:
     return Verdict(points[best], fun, error, count)
 
 
-def _evaluator(run: Run) -> Any:
+def evaluator_of_points(run: Run) -> Any:
     """Return what evaluates points that are no candidates: replicas only know candidates."""
     if not run.evaluate.makes_candidates:
         return run.evaluate

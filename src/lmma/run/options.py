@@ -140,6 +140,10 @@ class RunOptions:
         "start again after convergence or stagnation: a number or ipop (each time with twice the population),"
         " bipop (large and small ones in turn), or bipop:5",
         "--restarts", "restarts", metavar="HOW")
+    polish: bool = option(False,
+        "end a search of a smooth function with SciPy's BFGS, begun at the best point with the learned "
+        "metric; it has what is left of the evaluations, a fifth or more, and the better of both is kept",
+        "--polish", "switch")
     inject: npt.ArrayLike | None = option(None,
         "points known to be good, evaluated in the first generation: a .npy, .txt or .csv file, one a row",
         "--inject", "rows", metavar="FILE")
@@ -209,7 +213,7 @@ class RunOptions:
         checked_popsize(self.popsize, 2)
         if not isinstance(self.history, bool) and checked_number("history", self.history) < 0:
             raise ValueError(f"history must be a number of snapshots, or True; got {shown(self.history)}")
-        for name in ("stagnation", "vectorized", "progress"):
+        for name in ("stagnation", "vectorized", "progress", "polish"):
             switch = getattr(self, name)
             if not isinstance(switch, int | np.bool_) or switch not in (0, 1):
                 raise TypeError(f"{name} must be True or False, got {shown(switch)}")

@@ -39,6 +39,8 @@ def final_result(run: Run, stop: Stop) -> RunResult:
             x_seen=result.x,
             fun_seen=run.counters.best_fun,
         )
+    if run.polished is not None:
+        result.update(polish=run.polished.summary(), fun=run.polished.fun, **_point(run, run.polished.x))
     if run.recorder is not None:
         result["history"] = run.recorder.columns()
     return result
@@ -86,6 +88,8 @@ def _point(run: Run, x: Array) -> dict[str, Any]:
 
 def succeeded(run: Run, stop: Stop) -> bool:
     """Return whether the run did what it was asked to: reach its target, or converge where there is none."""
+    if _met_by_polishing(run):
+        return True
     return stop.ending.success and not _missed(run, stop) and math.isfinite(run.counters.best_fun)
 
 
@@ -104,6 +108,8 @@ def message(run: Run, stop: Stop, spell: Spell = in_python) -> str:
         sentences.append("No evaluation gave a finite value.")
     if said := noise.words(run):
         sentences.append(said)
+    if run.polished is not None:
+        sentences.append(run.polished.words())
     if stop.reason in ("stagnation", "maxfevals", "maxiter", "maxtime") and (often := _often_tied(run)):
         sentences.append(often)
     if stop.reason == "failures" and run.evaluate.errors:
@@ -127,7 +133,15 @@ def _often_tied(run: Run) -> str:
 
 
 def _missed(run: Run, stop: Stop) -> bool:
-    return run.options.ftarget is not None and stop.ending.success and stop.reason != "ftarget"
+    target = run.options.ftarget
+    return (
+        target is not None and stop.ending.success and stop.reason != "ftarget" and not _met_by_polishing(run)
+    )
+
+
+def _met_by_polishing(run: Run) -> bool:
+    target, polished = run.options.ftarget, run.polished
+    return target is not None and polished is not None and polished.fun <= target
 
 
 def _warnings(run: Run) -> list[str]:

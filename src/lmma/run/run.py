@@ -16,6 +16,7 @@ from lmma.run.interrupts import Interrupts
 from lmma.run.noise import Centre, Verdict, settle
 from lmma.run.observers import JsonLog, Observer, Progress, ProgressLine, Recorder, calls_back
 from lmma.run.options import RunOptions
+from lmma.run.polish import Polished, polish
 from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
 from lmma.run.stopping import Stop, rules_for
@@ -79,6 +80,7 @@ class Run:
         self.rules = rules_for(options, self.strategy)
         self.centre = Centre(self.strategy.n)
         self.verdict: Verdict | None = None
+        self.polished: Polished | None = None
         self.counters = Counters()
         self.seeds = wanted_seeds(fun, options.args, options.common_random_numbers, options.space or ())
         self.objective = self.constraints.objective(fun, options, self.seeds)
@@ -117,6 +119,7 @@ class Run:
                 self._execute()
                 assert self.stop is not None
                 self.verdict = self._settled(self.stop)
+                self.polished = polish(self, self.stop.reason)
             finally:
                 self._release()
         from lmma.run.result import final_result
@@ -181,6 +184,8 @@ class Run:
         """Return the runs between restarts, the present one as if it ended now for ``reason``."""
         finished, strategy = self.counters.finished, self.strategy
         used = self.counters.evaluations - sum(run.evaluations for run in finished)
+        if self.polished is not None:
+            used -= self.polished.evaluations
         return [*finished, SingleRun(strategy.popsize, used, strategy.best_fun, reason, self.plan.small)]
 
     def begin(self, plan: Plan, finished: list[SingleRun]) -> None:

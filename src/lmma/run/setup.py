@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lmma.run.constraints import Constraints, read_constraints
 from lmma.run.options import RunOptions, choose_method, default_sigma0
+from lmma.run.polish import check_polish
 from lmma.run.variables import points_of
 from lmma.run.warm_start import Learned, WarmStart, warm_start
 from lmma.strategies import Strategy, strategy_class
@@ -94,6 +95,7 @@ def setup(
     if isinstance(method, str) and method == "auto":
         numbers = max(1, len(start) - len(limits.get("categories", ())))
         method = warm.method or choose_method(numbers, popsize=options.popsize, maxfevals=options.maxfevals)
+    check_polish(options, limits)
     constraints, box_among_them = read_constraints(options, len(start), limits)
     if box_among_them is not None:
         limits["bounds"] = box_among_them

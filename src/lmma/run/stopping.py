@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from lmma.run.noise import reserve
 from lmma.run.options import RunOptions
+from lmma.run.polish import left_for_polishing
 from lmma.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ class Budget(Rule):
 
     def __init__(self, options: RunOptions) -> None:
         self.maxiter, self.maxfevals, self.maxtime = options.maxiter, options.maxfevals, options.maxtime
+        self.kept = left_for_polishing(options)
 
     @classmethod
     def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
@@ -243,12 +245,11 @@ class Budget(Rule):
             return Stop("maxtime", "maxtime", now.seconds, self.maxtime)
         return None
 
-    @staticmethod
-    def _next(now: Situation) -> int:
-        """Return what the next generation takes, its repeats and a last look at the result included."""
+    def _next(self, now: Situation) -> int:
+        """Return what the next generation takes, and what is kept for the end: a last look, polishing."""
         strategy = now.strategy
         if strategy.noise.treatment is None:
-            return strategy.popsize
+            return strategy.popsize + (self.kept if now.counters.evaluations else 0)
         repeats = 0 if now.counters.evaluations == 0 else len(strategy.again)
         return strategy.popsize + repeats + reserve(strategy)
 

@@ -1,0 +1,161 @@
+"""Functions of known nature, of which a check must say the right thing: wrong advice is a failing test."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+from known_functions import KNOWN, UNITS, badly_scaled, rosenbrock, start
+
+import lmma
+
+SLOW = ("slow", "an external program")
+CASES = [(name, seed) for name in KNOWN for seed in ((1,) if name in SLOW else (1, 2, 3, 4, 5))]
+REPORTS = {}
+
+
+def report(name, seed):
+    if (name, seed) not in REPORTS:
+        make, begin, _, _ = KNOWN[name]
+        REPORTS[name, seed] = lmma.check(make(seed), begin(seed), rng=seed, name=name)
+    return REPORTS[name, seed]
+
+
+def test_there_are_more_than_twenty():
+    assert len(KNOWN) >= 20
+
+
+@pytest.mark.parametrize(("name", "seed"), CASES)
+def test_each_is_recognised_and_gets_the_right_advice(name, seed):
+    _, _, kinds, use = KNOWN[name]
+    found = report(name, seed)
+    assert found.kind in kinds, str(found)
+    assert found.use == use, str(found)
+    assert 50 <= found.calls <= 100
+    assert bool(found.scipy) == (found.use == "scipy")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_suggestion_can_be_passed_on(name):
+    make, begin, _, _ = KNOWN[name]
+    suggest = report(name, 1).suggest | {"workers": 1}
+    result = lmma.minimize(make(1), begin(1), **suggest, maxfevals=200, rng=1)
+    assert result.nfev <= 200
+    assert np.isfinite(result.fun)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (_, _, _, use) in KNOWN.items() if use == "scipy" and name != "slow"]
+)
+def test_what_is_sent_to_scipy_is_solved_there_with_fewer_calls(name):
+    make, begin, _, _ = KNOWN[name]
+    fun, x0, found = make(1), begin(1), report(name, 1)
+    theirs = scipy.optimize.minimize(fun, x0, **found.scipy)
+    ours = lmma.minimize(fun, x0, rng=1, ftarget=theirs.fun * (1 + 1e-12) + 1e-9)
+    assert theirs.nfev < ours.nfev
+    assert theirs.fun < fun(x0) * 1e-3 or theirs.fun < ours.fun * (1 + 1e-6) + 1e-6
+
+
+@pytest.mark.parametrize(
+    "name", ["six digits", "four digits", "float32", "noise of a millionth", "piecewise constant"]
+)
+def test_what_is_kept_from_scipy_is_not_solved_there(name):
+    make, begin, _, _ = KNOWN[name]
+    x0 = begin(1)
+    theirs = scipy.optimize.minimize(make(1), x0, method="BFGS", jac="2-point")
+    ours = lmma.minimize(make(1), x0, rng=1, maxfevals=4000, **report(name, 1).suggest)
+    assert ours.fun < 0.1 * theirs.fun
+
+
+# Single things that are said
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    # noise of a share: that times the value at the start, within the error of a few values
+    [("noise of a millionth", 0.3e-6, 3e-6), ("noise of a hundredth", 0.3e-2, 3e-2)],
+)
+def test_the_level_of_noise_is_right(name, low, high):
+    for seed in range(1, 6):
+        x0 = KNOWN[name][1](seed)
+        assert low < report(name, seed).noise / (x0 @ x0) < high
+        assert report(name, seed).suggest["noise"] == "auto"
+
+
+def test_noise_that_hides_everything_is_called_so():
+    for seed in range(1, 6):
+        found = report("noise that hides all", seed)
+        assert found.noise_share > 1
+        assert "ranks mean little" in found.findings["noise"]
+        assert 150 < found.noise < 600
+
+
+@pytest.mark.parametrize(
+    ("name", "digits"), [("six digits", 6), ("four digits", 4), ("float32", 7), ("sphere", 16)]
+)
+def test_digits_are_counted(name, digits):
+    assert report(name, 1).digits == digits
+
+
+def test_a_scatter_of_neighbours_is_measured_though_each_point_has_one_value():
+    x0 = start(1)
+    # a sine of amplitude 1e-6 f: its standard deviation is 0.7e-6 f
+    assert 0.2e-6 < report("a solver's tolerance", 1).noise / (x0 @ x0) < 2e-6
+
+
+def test_failures_are_counted_and_the_first_is_told():
+    found = report("failing often", 1)
+    assert 0.2 < found.failures / found.calls < 0.45
+    assert "the mesh is degenerate" in found.findings["failures"]
+    assert any("of the calls failed" in sentence for sentence in found.advice)
+
+
+def test_slow_functions_get_workers():
+    assert report("slow", 1).suggest["workers"] == -1
+    assert report("an external program", 1).suggest["workers"] == -1
+    assert "workers" not in report("sphere", 1).suggest
+
+
+def test_badly_scaled_variables_get_a_step_each_which_serves():
+    x0 = UNITS * (1 + start(1))
+    suggest = report("badly scaled", 1).suggest
+    steps = np.array(suggest["sigma0"])
+    assert np.all(np.abs(np.log10(steps / UNITS)) < 2)  # of 12 orders of magnitude
+    plain = lmma.minimize(badly_scaled, x0, rng=1, ftarget=1e-6)
+    told = lmma.minimize(badly_scaled, x0, rng=1, ftarget=1e-6, sigma0=steps)
+    assert told.nfev < plain.nfev / 2
+
+
+def test_a_function_that_could_take_a_seed_is_given_one():
+    assert report("a network with a seed", 1).suggest["common_random_numbers"] is True
+    assert "common_random_numbers" not in report("a network with mini-batches", 1).suggest
+    assert any("seed=" in sentence for sentence in report("a network with mini-batches", 1).advice)
+
+
+def test_many_valleys_mean_restarts():
+    assert report("rastrigin", 1).suggest["restarts"] == "bipop"
+
+
+def test_tiny_values_switch_off_the_tolerance_that_would_end_the_search():
+    found = report("tiny", 1)
+    assert found.suggest["tolfun"] == 0
+    result = lmma.minimize(KNOWN["tiny"][0](1), start(1), rng=1, maxfevals=2000, **found.suggest)
+    assert result.fun < 1e-306
+    assert any("multiply" in sentence for sentence in found.advice)
+
+
+def test_a_function_of_many_variables_costs_no_more_calls():
+    found = lmma.check(rosenbrock, np.zeros(5000), rng=1)
+    assert found.calls <= 100
+    assert (found.kind, found.use) == ("smooth", "scipy")
+    assert found.scipy["method"] == "L-BFGS-B"
+
+
+def test_one_variable_can_be_looked_at():
+    assert lmma.check(lambda x: float(np.cosh(x[0] - 1)), [0.0], rng=1).use == "scipy"
+    assert lmma.check(lambda x: float(abs(x[0] - 0.2)), [0.0], rng=1).kind == "kinked"
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_line_without_end_is_not_sent_to_scipy(sign):
+    found = lmma.check(lambda x: sign * float(x.sum()), np.zeros(5), rng=1)
+    assert (found.kind, found.use) == ("linear", "lmma")
+    assert found.suggest["sigma0"] > 1
