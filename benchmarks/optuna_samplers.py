@@ -81,6 +81,7 @@ def run(name, sampler_name, seed, seconds):
     marks = {max(1, budget * k // 200) for k in (1, 2, 5, 10, 20, 50, 100, 200)}
     best, reached, start, count = math.inf, {}, time.process_time(), 0
     while count < budget and time.process_time() - start < seconds:
+        study._thread_local.cached_all_trials = None  # as study.ask() does
         trial_id = storage.create_new_trial(study._study_id)
         trial = storage.get_trial(trial_id)
         sampler.before_trial(study, trial)
