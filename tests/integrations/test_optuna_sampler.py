@@ -2,8 +2,10 @@
 
 import math
 import pickle
+import signal
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -181,3 +183,137 @@ def test_what_it_cannot_do_is_said():
     outside = study_of(LmmaSampler(FLOATS, x0={"x0": 77.0}))
     with pytest.raises(ValueError, match="x0\\['x0'\\]"):
         outside.ask().suggest_float("x0", -5, 5)
+
+
+
+def test_what_a_trial_costs_does_not_grow_with_the_study():
+    study = study_of(LmmaSampler(FLOATS, seed=1, popsize=8))
+    study.optimize(sphere, n_trials=400)
+    (known,) = study.sampler._searches.values()
+    assert len(study.trials) - known.behind <= 16  # of this generation and the one before are looked at
+
+
+def test_thousands_of_parameters():
+    count = 2000
+    floats = {f"x{i}": optuna.distributions.FloatDistribution(-5, 5) for i in range(count)}
+    study = study_of(LmmaSampler(floats, seed=1, popsize=4))
+    for _ in range(6):  # what the sampler does; that Optuna notes each parameter apart is its own time
+        trial = study.ask()
+        assert trial.relative_params.keys() == floats.keys()
+        study.tell(trial, sum((v - 1) ** 2 for v in trial.relative_params.values()))
+    assert [next(iter(t.system_attrs.values())) for t in study.trials][-1] == [1, 1]
+    assert all(len(t.system_attrs) == 1 for t in study.trials)
+
+
+@pytest.mark.skipif(
+    not hasattr(optuna.trial.Trial, "set_constraint"), reason="this Optuna's trials take no constraints"
+)
+def test_constraints_of_trials_are_kept():
+    def objective(trial):
+        x = [trial.suggest_float(f"x{i}", -5, 5) for i in range(5)]
+        trial.set_constraint("sum", 1.0 - sum(x))  # x is to sum to 1 or more
+        return sum(v**2 for v in x)
+
+    study = study_of(LmmaSampler(FLOATS, seed=1))
+    study.optimize(objective, n_trials=600)
+    sums = [(t.value, sum(t.params.values())) for t in study.trials]
+    best = min(value for value, total in sums if total >= 1.0)
+    assert best < 0.25  # 0.2 at x = 0.2 everywhere; the unconstrained optimum is 0
+    assert sum(total >= 1.0 for _, total in sums[-200:]) > 60  # it stays about the edge and does not leave
+
+
+WORKER_OF_FOUR = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import optuna
+sys.path.insert(0, sys.argv[1])
+from test_optuna_sampler import FLOATS, LmmaSampler, sphere
+optuna.load_study(study_name="fixed", storage=sys.argv[2], sampler=LmmaSampler(FLOATS, seed=1)).optimize(sphere)
+"""
+
+
+def replayed(study):
+    """Return trials by the attribute they note, and the same candidates from values alone."""
+    from lmma.integrations.one_by_one import OneByOne, Outcome
+
+    sampler = LmmaSampler(FLOATS, seed=1)
+    label = next(k for t in study.trials for k in t.system_attrs if k.startswith("lmma:"))
+    known = sampler._search(study, label, FLOATS)
+    search, space = OneByOne(known.search.begin), known.space
+    trials = [t for t in study.trials if label in t.system_attrs]
+    trials.sort(key=lambda t: (t.datetime_complete is None, t.datetime_complete or 0, t.number))
+    outcomes = [Outcome(*t.system_attrs[label], t.value if t.state.is_finished() else None) for t in trials]
+    for trial in sorted(trials, key=lambda t: t.system_attrs[label][0]):
+        generation, number = trial.system_attrs[label]
+        x = search.again([o for o in outcomes if o.generation < generation], generation, number)
+        yield trial, space.values(x)
+
+
+def test_four_processes_killed_and_started_again_make_the_candidates_of_one_search(tmp_path, environment):
+    storage = f"sqlite:///{tmp_path}/study.db"
+    study = study_of(LmmaSampler(FLOATS, seed=1), storage=storage)
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-W", "ignore", "-c", WORKER_OF_FOUR, here, storage]
+    for enough in (40, 80):
+        workers = [
+            subprocess.Popen(command, env=environment | {"PYTHONWARNINGS": "ignore"}, cwd=tmp_path,
+                             stderr=subprocess.DEVNULL)
+            for _ in range(4)
+        ]  # fmt: skip
+        try:
+            while sum(t.state.is_finished() for t in study.get_trials(deepcopy=False)) < enough:
+                assert all(worker.poll() is None for worker in workers)
+                time.sleep(0.1)
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+    again = list(replayed(study))
+    assert len(again) >= 80
+    for trial, params in again:
+        assert {name: params[name] for name in trial.params} == trial.params
+
+
+KILLED = """
+import os, signal, sys, warnings
+warnings.simplefilter("ignore")
+import optuna
+sys.path.insert(0, sys.argv[1])
+from test_optuna_sampler import FLOATS, LmmaSampler, kept, sphere
+
+def killed(trial):
+    value = sphere(trial)
+    if trial.number == 21:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return value
+
+study = optuna.load_study(study_name="fixed", storage=kept(sys.argv[2]), sampler=LmmaSampler(FLOATS, seed=1))
+study.optimize(killed)
+"""
+
+
+def kept(url):
+    """Return a storage that has trials of dead processes tried again."""
+    retry = getattr(optuna.storages, "RetryHeartbeatStaleTrialCallback", None)
+    if retry is None:
+        pytest.skip("this Optuna calls it otherwise")
+    return optuna.storages.RDBStorage(
+        url, heartbeat_interval=1, grace_period=2, heartbeat_stale_trial_callback=retry()
+    )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_killed_study_that_tries_again_has_the_trials_of_an_unbroken_one(tmp_path, environment):
+    whole = study_of(LmmaSampler(FLOATS, seed=1))
+    whole.optimize(sphere, n_trials=60)
+    url = f"sqlite:///{tmp_path}/study.db"
+    study_of(LmmaSampler(FLOATS, seed=1), storage=kept(url))
+    command = [sys.executable, "-W", "ignore", "-c", KILLED, str(Path(__file__).parent), url]
+    died = subprocess.run(command, env=environment | {"PYTHONWARNINGS": "ignore"}, cwd=tmp_path)
+    assert died.returncode == -signal.SIGKILL
+    again = optuna.load_study(study_name="fixed", storage=kept(url), sampler=LmmaSampler(FLOATS, seed=1))
+    time.sleep(4)  # until it counts as dead
+    again.optimize(sphere, n_trials=39)
+    done = [t.params for t in again.trials if t.state == optuna.trial.TrialState.COMPLETE]
+    assert len(done) == 60
+    assert done == points(whole)

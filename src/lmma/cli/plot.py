@@ -12,6 +12,7 @@ from lmma.cli.status import UsageError
 from lmma.store.untrusted import read_json
 
 DRAWN = {"evaluations", "best_fun", "sigma", "step", "seconds"}  # what a record must have
+MORE = ("x", "positions", "steps", "shortest", "longest", "coordinates", "reason")  # what is no number
 PLOT_FILES = (".png", ".svg", ".pdf")
 
 
@@ -75,7 +76,7 @@ def _holds_numbers(record: dict[str, Any]) -> bool:
     named = record.get("positions", {})
     if not (isinstance(record["evaluations"], int) and isinstance(named, dict)):
         return False
-    numbers = [value for name, value in record.items() if name not in ("x", "positions")]
+    numbers = [value for name, value in record.items() if name not in MORE]
     return all(
         value is None or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
         for value in (*numbers, *named.values())

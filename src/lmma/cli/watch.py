@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import time
 from pathlib import Path
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
-from lmma.output.watch.follow import Follower
+from lmma.output.watch.follow import LOGS, Logs
 
 EPILOG = """\
 The page is for this machine alone (127.0.0.1), renews itself while runs write their logs, and shows nothing
-but what is in them. Ctrl-C ends it. A folder stands for the .jsonl files in it.
+but what is in them. Ctrl-C ends it. A folder stands for the .jsonl files in it, the newest seven, also those
+that come later.
 
 examples:
   lmma watch run.jsonl
   lmma watch runs/ --port 8123
   lmma watch run.jsonl --once run.html
 """
-MOST = 7  # logs on one page: one for each colour
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,14 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, or write it."""
-    followers = [Follower(path) for path in logs_of(args.files)]
-    title = followers[0].path.name if len(followers) == 1 else f"{len(followers)} logs"
+    logs = logs_of(args.files)
+    title = Path(args.files[0]).name or "logs" if len(args.files) == 1 else f"{len(args.files)} logs"
     if args.once:
-        return _write(args.once, title, followers)
+        return _write(args.once, title, logs)
     from lmma.output.watch.server import WatchServer
 
     try:
-        server = WatchServer(followers, title, args.port)
+        server = WatchServer(logs, title, args.port)
     except (OSError, OverflowError) as error:
         raise UsageError(f"--port {args.port} cannot be used: {error}") from None
     with server:
@@ -57,38 +58,32 @@ def run(args: argparse.Namespace) -> int:
     return status.OK
 
 
-def logs_of(files: list[str]) -> list[Path]:
+def logs_of(files: list[str]) -> Logs:
     """Return the logs that are meant; a file may be missing yet, its folder not."""
-    found: list[Path] = []
     for name in files:
         path = Path(name)
         if path.is_dir():
-            inside = sorted(path.glob("*.jsonl"))
-            if not inside:
+            if not any(path.glob("*.jsonl")):
                 raise UsageError(f"there is no .jsonl file in {path}")
-            found += inside
         elif not path.absolute().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent}")
-        else:
-            found.append(path)
-    if len(found) > MOST:
-        raise UsageError(f"a page shows {MOST} logs at most, got {len(found)}: name fewer")
-    return found
+    if len(files) > LOGS:
+        raise UsageError(f"a page shows {LOGS} logs at most, got {len(files)}: name fewer, or their folder")
+    return Logs(files)
 
 
-def _write(once: str, title: str, followers: list[Follower]) -> int:
+def _write(once: str, title: str, logs: Logs) -> int:
     from lmma.output.files import OutputError, write_text
     from lmma.output.watch.page import page
 
     output = arguments.writable(once, "--once", (".html", ".htm"))
-    for follower in followers:
-        follower.update()
+    data = logs.data() | {"written": round(time.time())}
+    for follower in logs.followers:
         if follower.problem:
             raise UsageError(f"{follower.path} cannot be read: {follower.problem}")
-    logs = [follower.data() for follower in followers]
     try:
-        write_text(output, page(title, secrets.token_urlsafe(16), logs))
+        write_text(output, page(title, secrets.token_urlsafe(16), data))
     except OutputError as error:
         raise UsageError(f"--once: {error.__cause__ or error}", status.UNWRITTEN) from None
-    print(f"{output}: {sum(log['records'] for log in logs):,} records")
+    print(f"{output}: {sum(follower.records for follower in logs.followers):,} records")
     return status.OK

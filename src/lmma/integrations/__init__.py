@@ -1,1 +1,5 @@
-"""lmma inside other frameworks: each module is imported by who uses that framework, and by nobody else."""
+"""lmma inside other frameworks: each is imported by who uses it, and by nobody else."""
+
+from lmma.integrations.trackers import mlflow, tensorboard, wandb
+
+__all__ = ["mlflow", "tensorboard", "wandb"]

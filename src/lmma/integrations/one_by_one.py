@@ -60,11 +60,7 @@ class OneByOne:
 
     def next(self, known: Iterable[Outcome]) -> Candidate:
         """Return the next candidate, given what is ``known``, in the order in which it came back."""
-        by_generation: dict[int, list[Outcome]] = {}
-        for outcome in known:
-            by_generation.setdefault(outcome.generation, []).append(outcome)
-        while self._tell(by_generation.get(self.generation, [])):
-            pass
+        by_generation = self._learn(known)
         begun = [0] * self.strategy.popsize
         back = [False] * self.strategy.popsize
         for outcome in by_generation.get(self.generation, []):
@@ -74,6 +70,20 @@ class OneByOne:
         row = min((r for r in range(len(begun)) if not back[r]), key=lambda r: (begun[r], r))
         number = begun[row] * self.strategy.popsize + row
         return Candidate(self.generation, number, self._draw(row, begun[row]).copy())
+
+    def again(self, known: Iterable[Outcome], generation: int, number: int) -> Array | None:
+        """Return a candidate that was handed out before; None if its generation has been told."""
+        self._learn(known)
+        return self._draw(*self._place(number)).copy() if generation == self.generation else None
+
+    def _learn(self, known: Iterable[Outcome]) -> dict[int, list[Outcome]]:
+        """Tell every generation that is complete; return what is known, by generation."""
+        by_generation: dict[int, list[Outcome]] = {}
+        for outcome in known:
+            by_generation.setdefault(outcome.generation, []).append(outcome)
+        while self._tell(by_generation.get(self.generation, [])):
+            pass
+        return by_generation
 
     def _tell(self, outcomes: list[Outcome]) -> bool:
         """Tell the strategy this generation if each row has a value; return whether that was so."""

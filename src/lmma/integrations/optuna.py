@@ -13,6 +13,7 @@ import hashlib
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,8 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
     Categorical parameters have a coordinate for each choice, and the largest wins. Failed and pruned trials
     rank last, those that violate constraints before them. While results of a generation are out, further
     trials are drawn in place of those that are missing; the first to return in each place is learned from.
-    Trials whose parameters were enqueued are not.
+    Trials whose parameters were enqueued are not. A trial that Optuna tries again, as its process has died, is
+    the same candidate again.
 
     Examples
     --------
@@ -107,7 +109,8 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
         self.x0, self.sigma0 = dict(x0 or {}), sigma0
         self.independent_sampler = independent_sampler or RandomSampler(seed=seed)
         self._common = IntersectionSearchSpace()
-        self._searches: dict[tuple[str, str], tuple[UnitSpace, OneByOne]] = {}  # by study and space
+        self._searches: dict[tuple[str, str], _Search] = {}  # by study and space
+        self._labelled: tuple[Mapping[str, BaseDistribution], str] = ({}, "")  # the last space and its label
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -139,11 +142,17 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
             raise ValueError("LmmaSampler minimises or maximises one value: this study has several")
         if not search_space or not search_space.keys().isdisjoint(trial.system_attrs.get("fixed_params", {})):
             return {}
-        label = _label(search_space)
         with self._lock:  # n_jobs= are threads
-            space, search = self._search(study, label, search_space)
+            if self._labelled[0] != search_space:
+                self._labelled = (dict(search_space), _label(search_space))
+            label = self._labelled[1]
+            known = self._search(study, label, search_space)
+            space, search = known.space, known.search
+            if label in trial.system_attrs:  # Optuna tries a trial again whose process has died
+                x = search.again(known.outcomes(study, label), *trial.system_attrs[label])
+                return {} if x is None else space.values(x)
             made = len(search.endings)
-            candidate = search.next(_outcomes(study, label))
+            candidate = search.next(known.outcomes(study, label))
             # the storage's own call: a sampler's trial is a copy, and only this reaches other processes
             study._storage.set_trial_system_attr(
                 trial._trial_id, label, [candidate.generation, candidate.number]
@@ -170,13 +179,13 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
 
     def _search(
         self, study: Study, label: str, search_space: dict[str, BaseDistribution]
-    ) -> tuple[UnitSpace, OneByOne]:
+    ) -> _Search:
         """Return the search of a study and space as this process knows it."""
         key = (study.study_name, label)
         if key not in self._searches:
             space = UnitSpace({name: _parameter(search_space[name]) for name in sorted(search_space)})
             begin = partial(self._begin, space, _seed(self.seed, study.study_name))
-            self._searches[key] = (space, OneByOne(begin, self.restarts))
+            self._searches[key] = _Search(space, OneByOne(begin, self.restarts))
         return self._searches[key]
 
     def _begin(self, space: UnitSpace, seed: int, restart: int, popsize: int | None) -> Strategy:
@@ -188,6 +197,41 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
         steps = steps_of(self.sigma0, space, USUAL_STEP)
         rng = np.random.SeedSequence([seed, restart])
         return strategy_class(method)(start, steps, popsize=popsize, bounds=[(0.0, 1.0)] * space.n, rng=rng)
+
+
+@dataclass
+class _Search:
+    """The search of one study in one space, as this process knows it."""
+
+    space: UnitSpace
+    search: OneByOne
+    behind: int = 0  # so many trials, from the first on, have nothing more to say
+
+    def outcomes(self, study: Study, label: str) -> list[Outcome]:
+        """Return what is known of candidates not yet learned from, in the order in which their trials ended.
+
+        Trials of generations that were told are passed over once and for all: a trial of a long study costs
+        no more than one of a short study.
+        """
+        sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+        trials = study.get_trials(deepcopy=False)
+        while self.behind < len(trials) and self._is_past(trials[self.behind], label):
+            self.behind += 1
+        recent = trials[self.behind :]
+        retried = {number for trial in recent for number in trial.system_attrs.get("retry_history", ())}
+        found = []
+        for trial in recent:
+            noted = trial.system_attrs.get(label)
+            if noted is not None and noted[0] >= self.search.generation and trial.number not in retried:
+                found.append((trial, noted))
+        found.sort(key=lambda f: (f[0].datetime_complete is None, f[0].datetime_complete or 0, f[0].number))
+        return [Outcome(*noted, _value(trial, sign), _violation(trial)) for trial, noted in found]
+
+    def _is_past(self, trial: FrozenTrial, label: str) -> bool:
+        noted = trial.system_attrs.get(label)
+        if noted is None:  # one that has only begun may still be given a candidate
+            return bool(trial.state.is_finished())
+        return bool(noted[0] < self.search.generation)
 
 
 def _searchable(space: Mapping[str, BaseDistribution]) -> dict[str, BaseDistribution]:
@@ -213,18 +257,6 @@ def _label(search_space: Mapping[str, BaseDistribution]) -> str:
 
 def _seed(seed: int | None, study_name: str) -> int:
     return int(hashlib.sha256(study_name.encode()).hexdigest()[:16], 16) if seed is None else seed
-
-
-def _outcomes(study: Study, label: str) -> list[Outcome]:
-    """Return what is known of the candidates of a space, in the order in which their trials ended."""
-    sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-    trials = [trial for trial in study.get_trials(deepcopy=False) if label in trial.system_attrs]
-    trials.sort(key=lambda t: (t.datetime_complete is None, t.datetime_complete or 0, t.number))
-    outcomes = []
-    for trial in trials:
-        generation, number = trial.system_attrs[label]
-        outcomes.append(Outcome(generation, number, _value(trial, sign), _violation(trial)))
-    return outcomes
 
 
 def _value(trial: FrozenTrial, sign: float) -> float | None:

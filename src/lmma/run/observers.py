@@ -144,18 +144,22 @@ class JsonLog:
             self._next = now + self.every
             self._write(progress)
 
-    def close(self) -> None:
-        """Write where the run ended."""
+    def close(self, reason: str = "") -> None:
+        """Write where the run ended, and for which reason."""
         if self._last is not None and self._last is not self._written:
-            self._write(self._last)
+            self._write(self._last, reason)
+        elif self._last is not None and reason:
+            self._amend(reason)
         with contextlib.suppress(OSError):
             self._file.close()
 
-    def _write(self, progress: Progress) -> None:
+    def _write(self, progress: Progress, reason: str = "") -> None:
         record: dict[str, Any] = {k: v if math.isfinite(v) else None for k, v in asdict(progress).items()}
         if math.isnan(progress.violation):  # nobody has asked
             del record["violation"]
         record |= self.more()
+        if reason:
+            record["reason"] = reason
         import json  # not needed by a run without a log
 
         try:
@@ -164,6 +168,19 @@ class JsonLog:
         except OSError as error:  # a full disk must not end the run
             self.warning = f"log {self.path} could not be written: {error}"
         self._written = progress
+
+    def _amend(self, reason: str) -> None:
+        """Add the reason to the last record, which is there already, in one stroke over its last brace."""
+        if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            return
+        try:
+            with open(self.path, "r+b") as file:
+                file.seek(-2, os.SEEK_END)
+                if file.read() == b"}\n":
+                    file.seek(-2, os.SEEK_END)
+                    file.write(f', "reason": "{reason}"}}\n'.encode())
+        except OSError as error:
+            self.warning = f"log {self.path} could not be written: {error}"
 
 
 def _refuse_a_second_writer(file: TextIO, path: str) -> None:
@@ -257,7 +274,15 @@ class ProgressLine:
 def calls_back(callback: Callable[..., Any], run: Run) -> Observer:
     """Return an observer that calls ``callback`` as SciPy would."""
     from lmma.run.result import intermediate_result
+    from lmma.run.tracker import Tracker
 
+    if isinstance(callback, Tracker):
+        from lmma.run.shape import Shape, median_value
+
+        shape = Shape(run)
+        return lambda progress: run.interrupts.cut_short(
+            callback.take, progress, lambda: median_value(run) | shape()
+        )
     try:
         wants_result = list(inspect.signature(callback).parameters) == ["intermediate_result"]
     except (TypeError, ValueError):  # a builtin without a signature

@@ -20,6 +20,7 @@ from lmma.run.polish import Polished, polish
 from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
 from lmma.run.stopping import Stop, rules_for
+from lmma.run.tracker import Tracker
 from lmma.run.variables import best_values, with_space
 
 if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported when one is asked for
@@ -148,9 +149,12 @@ class Run:
         finally:
             if self.checkpoint is not None and self.counters.consistent and self.counters.evaluations:
                 self.checkpoint.save(self)
-            for watch in (line, self.log):
-                if watch is not None:
-                    watch.close()
+            if line is not None:
+                line.close()
+            if self.log is not None:
+                self.log.close("" if self.stop is None else self.stop.reason)
+            if isinstance(self.options.callback, Tracker):
+                self.options.callback.ended()
 
     def _release(self) -> None:
         """Let go of workers and of the checkpoint, which others may use from now on."""
@@ -246,4 +250,10 @@ def _recorder(history: bool | int) -> Recorder | None:
 
 def _log(run: Run, after: int | None) -> JsonLog | None:
     file = run.options.log
-    return None if file is None else JsonLog(file, after=after, more=lambda: best_values(run))
+    if file is None:
+        return None
+    from lmma.run.shape import Shape, median_value
+
+    shape = Shape(run)
+
+    return JsonLog(file, after=after, more=lambda: median_value(run) | shape() | best_values(run))

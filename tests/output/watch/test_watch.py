@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from lmma.cli import main
-from lmma.output.watch.follow import MOST, Follower
+from lmma.output.watch.follow import LOGS, MOST, Follower, Logs
 from lmma.output.watch.page import page
 from lmma.output.watch.server import WatchServer
 
@@ -22,6 +22,17 @@ def line(evaluations, **more):
     record = {"evaluations": evaluations, "best_fun": 1 / evaluations, "sigma": 0.5, "step": 0.1,
               "seconds": evaluations / 100, "failures": 0, "restarts": 0, "popsize": 10}  # fmt: skip
     return json.dumps(record | more) + "\n"
+
+
+def rich(evaluations, **more):
+    """Return a line with all that a run writes."""
+    steps = [1e-3 / evaluations, 2e-3, 3e-3, 4e-3, 5e-3]
+    named = {f"x[{k}]": [k / 10, 1e-3] for k in range(8)}
+    ends = {"x[1]": 1e-3, "x[2]": 2e-3}
+    return line(
+        evaluations, median_fun=2 / evaluations, axis_ratio=30.5, steps=steps, shortest=ends, longest=ends, coordinates=named,
+        quality=1.0, repeats=1.0, rate=1.0, late=0, **more,
+    )  # fmt: skip
 
 
 def written(path, count, start=1):
@@ -92,10 +103,94 @@ def test_a_long_log_is_thinned_and_ends_where_it_does(tmp_path):
     follower = Follower(written(tmp_path / "run.jsonl", 100_000))
     records, evaluations = seen(follower)
     assert records == 100_000
+    assert follower.odd == 0
     assert MOST / 4 < len(evaluations) <= MOST
     assert evaluations[0] == 10
     assert evaluations[-1] == 1_000_000
     assert evaluations == sorted(evaluations)
+
+
+def test_a_long_log_is_looked_into_only_where_it_is_drawn(tmp_path, monkeypatch):
+    from lmma.output.watch import records
+
+    looked = []
+    monkeypatch.setattr(records, "_record", lambda line, old=records._record: looked.append(1) or old(line))
+    seen(Follower(written(tmp_path / "run.jsonl", 100_000)))
+    assert len(looked) < 10_000
+
+
+def test_what_a_run_writes_is_there(tmp_path):
+    log = tmp_path / "run.jsonl"
+    log.write_text(rich(10) + rich(20, x={"rate": 0.5, "kind": "a"}, reason="tolx"))
+    follower = Follower(log)
+    seen(follower)
+    data = follower.data()
+    assert data["columns"]["axis_ratio"] == [30.5, 30.5]
+    assert data["columns"]["median_fun"] == [0.2, 0.1]
+    assert [column[0] for column in data["steps"]] == [1e-4, 2e-3, 3e-3, 4e-3, 5e-3]
+    assert data["names"] == [f"x[{k}]" for k in range(8)]
+    assert data["means"][3] == [0.3, 0.3]
+    assert data["deviations"][3] == [1e-3, 1e-3]
+    assert data["shortest"] == [("x[1]", 1e-3), ("x[2]", 2e-3)]
+    assert data["best"] == [("rate", "0.5"), ("kind", "a")]
+    assert data["reason"] == "tolx"
+
+
+def test_a_run_is_followed_to_its_reason_however_it_is_written(tmp_path):
+    import numpy as np
+
+    import lmma
+
+    log = tmp_path / "run.jsonl"
+    followers = [Follower(log)]
+
+    def look(intermediate_result):
+        for follower in followers:
+            follower.update()
+
+    lmma.minimize(lambda x: float(x @ x), np.ones(5), 0.5, rng=1, maxiter=1, log=log, callback=look)
+    lmma.minimize(lambda x: float(x @ x), np.ones(5), 0.5, rng=1, maxiter=60, log=log, callback=look)
+    followers.append(Follower(log))
+    for follower in followers:  # one that saw the last record before its reason was added, one that did not
+        follower.update()
+        assert follower.data()["reason"] == "maxiter"
+        assert follower.odd == 0
+        assert follower.data()["columns"]["axis_ratio"][0] >= 1
+
+
+@pytest.mark.parametrize("at", [3, 700])
+def test_a_reason_added_to_a_record_that_was_read_is_understood(tmp_path, at):
+    log = written(tmp_path / "run.jsonl", at)
+    follower = Follower(log)
+    assert seen(follower)[0] == at
+    text = log.read_text()
+    log.write_text(text[:-2] + ', "reason": "tolfun"}\n')
+    assert seen(follower)[0] == at
+    assert follower.data()["reason"] == "tolfun"
+    assert follower.odd == 0
+
+
+def test_texts_in_records_that_are_none_do_no_harm(tmp_path):
+    log = tmp_path / "run.jsonl"
+    odd = [{"steps": 3}, {"steps": ["a"] * 5}, {"coordinates": [1]}, {"coordinates": {"a": [1]}}, {"shortest": {"a": "b"}},
+           {"x": [1]}, {"x": {"a": {"b": ["c"] * 999}}}, {"reason": {"a": 1}}, {"longest": 3}]  # fmt: skip
+    log.write_text("".join(line(10 * k + 10, **more) for k, more in enumerate(odd)))
+    follower = Follower(log)
+    assert seen(follower)[0] == len(odd)
+    json.dumps(follower.data(), allow_nan=False)
+
+
+def test_a_folder_shows_its_newest_logs_and_those_that_come_later(tmp_path):
+    for k in range(9):
+        os.utime(written(tmp_path / f"{k}.jsonl", 2), (k, k))
+    (tmp_path / "notes.txt").write_text("secret")
+    logs = Logs([tmp_path])
+    data = logs.data()
+    assert [log["name"] for log in data["logs"]] == [f"{k}.jsonl" for k in range(2, 9)]
+    assert (data["left_out"], LOGS) == (2, 7)
+    written(tmp_path / "a new one.jsonl", 3)
+    assert "a new one.jsonl" in [log["name"] for log in logs.data()["logs"]]
+    assert "2.jsonl" not in [log["name"] for log in logs.data()["logs"]]
 
 
 @pytest.fixture
@@ -103,7 +198,7 @@ def served(tmp_path):
     """Serves a log and a hostile name beside a secret; returns the server and a way to ask it."""
     (tmp_path / "secret").write_text("the secret")
     logs = [written(tmp_path / "run.jsonl", 50), tmp_path / "b.jsonl"]
-    server = WatchServer([Follower(log) for log in logs], "runs")
+    server = WatchServer(Logs(logs), "runs")
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
 
@@ -130,7 +225,8 @@ def test_the_page_and_its_data_are_served_and_nothing_else(served, tmp_path):
         r"http-equiv|'http://www.w3.org/2000/svg'", "", body
     )  # nothing from elsewhere
     status, body = ask("/data")
-    assert [log["records"] for log in json.loads(body)] == [50, 0]
+    assert [log["records"] for log in json.loads(body)["logs"]] == [50, 0]
+    assert str(tmp_path) not in body
     for path in ("/secret", "/../secret", "/%2e%2e/secret", f"/{tmp_path}/secret", "//secret",
                  "/data/../secret", "/run.jsonl", "/data?file=secret", "/etc/passwd",
                  "/?x", "secret"):  # fmt: skip
@@ -142,8 +238,8 @@ def test_the_page_and_its_data_are_served_and_nothing_else(served, tmp_path):
 
 
 def test_texts_cannot_leave_their_place_in_the_page():
-    text = page(HOSTILE, "once", [{"name": HOSTILE, "records": 0}])
-    assert len(re.findall("<script", text)) == 2
+    text = page(HOSTILE, "once", {"logs": [{"name": HOSTILE, "records": 0}], "left_out": 0})
+    assert len(re.findall("<script", text)) == 3
     assert "<img" not in text
 
 
@@ -152,7 +248,7 @@ def test_once_writes_the_page(tmp_path, capsys):
     assert main(["watch", str(log), "--once", str(tmp_path / "run.html")]) == 0
     assert "20 records" in capsys.readouterr().out
     held = re.search(r'id="data">(.*?)</script>', (tmp_path / "run.html").read_text())[1]
-    assert json.loads(held)[0]["columns"]["evaluations"][-1] == 200
+    assert json.loads(held)["logs"][0]["columns"]["evaluations"][-1] == 200
 
 
 @pytest.mark.parametrize(
@@ -206,23 +302,74 @@ def test_a_browser_shows_a_log_and_what_is_added_to_it(browser, served, tmp_path
     server, _ = served
     browser.get(server.address)
     drawn(browser, 50)
-    assert len(browser.find_elements("css selector", "polyline")) == 2 * 6  # two logs, one of them empty
-    assert "nothing yet" not in browser.find_element("tag name", "main").text
+    assert browser.find_element("id", "state").text == "live"
+    titles = [caption.text.split("\n")[0] for caption in browser.find_elements("tag name", "figcaption")]
+    assert titles == ["Value", "Step size", "Speed"]
+    assert "Nothing to draw of: failures, restarts, noise, constraints." in browser.find_element("id", "note").text
     with open(tmp_path / "run.jsonl", "a") as log:
-        log.write(line(5000, best_fun=1e-7) + '{"evaluations": 60')
+        log.write(rich(5000, best_fun=1e-7, failures=3, restarts=1, violation=0.5) + '{"evaluations": 60')
     drawn(browser, 51)
-    assert "1.000e-7" in browser.find_element("tag name", "table").text
+    assert "1e-7" in browser.find_element("tag name", "table").text
+    titles = [caption.text.split("\n")[0] for caption in browser.find_elements("tag name", "figcaption")]
+    assert set(titles) >= {"Axis ratio", "Steps of coordinates", "Mean", "Failed evaluations", "Restarts",
+                           "Constraint violation"}  # fmt: skip
+    assert "x[1]" in browser.find_element("id", "details").text
+    (tmp_path / "run.jsonl").write_text("")  # cut to nothing, then a new run
+    drawn(browser, 0)
+    assert browser.find_elements("tag name", "figure") == []
+    written(tmp_path / "run.jsonl", 7, start=3)
+    drawn(browser, 7)
+    assert browser.get_log("browser") == []
+
+
+def test_a_browser_is_worked_by_keys_and_fingers(browser, served, tmp_path):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    server, _ = served
+    written(tmp_path / "b.jsonl", 20)
+    browser.get(server.address)
+    drawn(browser, 70)
+
+    def press(key):
+        ActionChains(browser).send_keys(key).perform()
+
+    curves = len(browser.find_elements("css selector", "polyline"))
+    press("2")  # the second run is hidden
+    assert len(browser.find_elements("css selector", "polyline")) == curves // 2
+    browser.find_elements("css selector", "#table button")[1].click()
+    assert len(browser.find_elements("css selector", "polyline")) == curves
+    press("x")
+    assert "over time" in browser.find_element("id", "tools").text
+    press("\ue012")  # to the left: the cursor shows values before the end
+    cursors = browser.find_elements("css selector", ".cursor")
+    assert {cursor.get_attribute("visibility") for cursor in cursors} == {"visible"}
+    press("\ue00c")  # escape
+    press("p")
+    assert "go on" in browser.find_element("id", "tools").text
+    browser.set_window_size(400, 900)
+    wide = browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0  # nothing to scroll sideways
     assert browser.get_log("browser") == []
 
 
 def test_a_browser_runs_nothing_from_a_log(browser, tmp_path):
-    text = page(HOSTILE, "once", [Follower(written(tmp_path / "run.jsonl", 3)).data() | {"name": HOSTILE}])
+    log = tmp_path / "run.jsonl"
+    named = {HOSTILE: [0.1, 0.2]}
+    log.write_text("".join(
+        rich(10 * k, x={HOSTILE: HOSTILE}, reason=HOSTILE) .replace("x[1]", HOSTILE.replace('"', ""))
+        for k in (1, 2)
+    ) + line(30, coordinates=named, shortest={HOSTILE: 1.0}, longest={HOSTILE: 1.0}, x={HOSTILE: HOSTILE}, reason=HOSTILE))  # fmt: skip
+    follower = Follower(log)
+    follower.update()
+    text = page(HOSTILE, "once", {"logs": [follower.data() | {"name": HOSTILE}], "left_out": 0})
     (tmp_path / "page.html").write_text(text)
     browser.get((tmp_path / "page.html").as_uri())
-    drawn(browser, 0)
+    drawn(browser, 3)
     assert browser.title == HOSTILE
-    assert HOSTILE in browser.find_element("tag name", "table").text
+    for part in ("table", "details", "panels"):
+        assert "<img src=x" in browser.find_element("id", part).text  # as text
     assert browser.find_elements("tag name", "img") == []
+    assert browser.get_log("browser") == []
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT"), reason="needs Ctrl-C")

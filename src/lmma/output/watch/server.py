@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from lmma.output.watch.follow import Follower
+from lmma.output.watch.follow import Logs
 from lmma.output.watch.page import as_json, page
 
 HOST = "127.0.0.1"
@@ -19,8 +18,8 @@ class WatchServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, followers: Sequence[Follower], title: str, port: int = 0) -> None:
-        self.followers, self.title = list(followers), title
+    def __init__(self, logs: Logs, title: str, port: int = 0) -> None:
+        self.logs, self.title = logs, title
         self.reading = threading.Lock()
         super().__init__((HOST, port), _Handler)
 
@@ -29,12 +28,10 @@ class WatchServer(ThreadingHTTPServer):
         """Where the page is."""
         return f"http://{HOST}:{self.server_port}/"
 
-    def logs(self) -> list[dict[str, Any]]:
+    def data(self) -> dict[str, Any]:
         """Return the logs as they are now."""
         with self.reading:
-            for follower in self.followers:
-                follower.update()
-            return [follower.data() for follower in self.followers]
+            return self.logs.data()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -51,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/":
             self._answer("text/html", page(self.server.title, secrets.token_urlsafe(16)))
         elif self.path == "/data":
-            self._answer("application/json", as_json(self.server.logs()))
+            self._answer("application/json", as_json(self.server.data()))
         else:
             self.send_error(404)
 
