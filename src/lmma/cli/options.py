@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from lmma.cli import arguments
@@ -25,11 +25,16 @@ READERS: dict[Kind, Callable[[str], Any]] = {
 WITH_A_START = {"x0": "--x0", "sigma0": "--sigma0", "seed": "--seed"}  # arguments that are no field
 
 
-def add_run_options(parser: argparse.ArgumentParser, notes: dict[str, str]) -> None:
-    """Add an option for each field of RunOptions that has one; ``notes`` replace defaults told by name."""
+def add_run_options(
+    parser: argparse.ArgumentParser, notes: dict[str, str], without: Container[str] = ()
+) -> None:
+    """Add an option for each field of RunOptions that has one, but those that are ``without`` meaning here.
+
+    ``notes`` replace defaults told by name.
+    """
     groups = {title: parser.add_argument_group(title) for title in GROUPS}
     for name, spelling, default in spellings():
-        if spelling.flag:
+        if spelling.flag and name not in without:
             _add(groups[spelling.group], name, spelling, default, notes.get(name, _told(default)))
 
 
