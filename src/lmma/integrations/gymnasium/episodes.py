@@ -188,6 +188,11 @@ class Batch:
     def _step(self) -> None:
         """Take one step in every environment that is in use."""
         k = self.active
+        if not np.all(np.isfinite(self.seen[:k])):
+            for slot in np.flatnonzero(~np.isfinite(self.seen[:k]).all(axis=1)).tolist()[::-1]:
+                self._fail(slot, EpisodeError("an observation is not finite"))
+                self._next(slot)
+            return
         around = self.seen[:k] - self.mean[:k]
         outputs = self.network.forward([layer[:k] for layer in self.layers], around * self.scale[:k])
         actions = self.episodes.actions.of(outputs)
@@ -215,8 +220,6 @@ class Batch:
         row, number = self.owner[slot]
         if not math.isfinite(self.rewards[row, number]):
             self._fail(slot, EpisodeError(f"the rewards of an episode add up to {self.rewards[row, number]}"))
-        elif not np.all(np.isfinite(self.part_squares[row, number])):
-            self._fail(slot, EpisodeError("an observation is not finite"))
 
     def _fail(self, slot: int, error: Exception) -> None:
         """Count the candidate of a slot as failed; its environment may be broken and is replaced."""

@@ -24,7 +24,7 @@ class EpisodesEvaluator(Evaluator):
     episodes : Episodes
         The objective.
     normalise : bool
-        Whether observations are normalised.
+        Whether the normalisation of observations goes on learning.
     on_error, workers, timeout
         As :func:`lmma.minimize` has them.
 
@@ -48,6 +48,7 @@ class EpisodesEvaluator(Evaluator):
         super().__init__(on_error)
         self.episodes, self.normalise = episodes, normalise
         self.moments = Moments(episodes.network.inputs)
+        self.fixed = (self.moments.mean, self.moments.scale)  # what is used if nothing is learned
         self.count = self.steps = 0
         self._new: list[Values] = []  # what stands beside values that learn() has not taken in
         self._alone = isinstance(workers, int) and workers == 1 and timeout is None
@@ -58,9 +59,15 @@ class EpisodesEvaluator(Evaluator):
     def normal(self) -> tuple[Values, Values]:
         """Means and scales that observations are normalised by."""
         if not self.normalise:
-            inputs = self.episodes.network.inputs
-            return np.zeros(inputs), np.ones(inputs)
+            return self.fixed
         return self.moments.mean, self.moments.scale
+
+    def take_over(self, mean: Values, scale: Values, count: int) -> None:
+        """Begin with the normalisation of an earlier training, which has seen ``count`` observations."""
+        self.fixed = (mean.copy(), scale.copy())
+        if count:
+            spread = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+            self.moments.set_state({"count": count, "mean": mean, "deviations": count * np.square(spread)})
 
     def with_seed(self, candidates: Array, seed: int, generation: int) -> Array:
         """Return rows as episodes need them: weights, normalisation, seed and generation."""

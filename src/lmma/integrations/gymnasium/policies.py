@@ -39,6 +39,8 @@ class Policy:
         Observations are normalised to ``(observation - mean) * scale``.
     env : str
         The environment that the policy was trained in.
+    seen : int
+        How many observations that normalisation is made of; 0 if they are taken as they are.
     """
 
     network: Network
@@ -47,6 +49,7 @@ class Policy:
     mean: Array
     scale: Array
     env: str = ""
+    seen: int = 0
 
     def __repr__(self) -> str:
         return f"<Policy {self.network.spelling} for {self.env or 'an environment'}, n = {self.network.n}>"
@@ -69,6 +72,7 @@ class Policy:
             raise ValueError(f"path={str(path)!r} cannot be written: it must be a file in an existing folder")
         header: Header = {
             "env": self.env,
+            "seen": self.seen,
             "inputs": self.network.inputs,
             "hidden": list(self.network.hidden),
             "outputs": self.network.outputs,
@@ -106,6 +110,8 @@ def _policy(header: Header, arrays: Arrays) -> Policy:
     if not all(is_count(size, 1) for size in sizes) or not all(size <= WIDEST for size in hidden):
         raise ValueError(f"layers of {shown(sizes)} units")
     network = Network(header["inputs"], tuple(hidden), header["outputs"])
+    if not is_count(header["seen"]):
+        raise ValueError("the number of its observations")
     if not isinstance(env, str) or not (first is None or type(first) is int):
         raise ValueError("what it says of its environment")
     if header["dtype"] not in ("float32", "float64") or not all(is_count(size) for size in shape):
@@ -123,7 +129,7 @@ def _policy(header: Header, arrays: Arrays) -> Policy:
         if name not in ("low", "high") and not np.all(np.isfinite(array)):
             raise ValueError(f"array {name}")
     actions = Actions(network.outputs, first, arrays["low"], arrays["high"], tuple(shape), header["dtype"])
-    return Policy(network, actions, arrays["weights"], arrays["mean"], arrays["scale"], env)
+    return Policy(network, actions, arrays["weights"], arrays["mean"], arrays["scale"], env, header["seen"])
 
 
 def evaluate_policy(

@@ -178,6 +178,8 @@ class Prepared:
         )  # fmt: skip
         self.evaluate = watch
         try:
+            if isinstance(policy, Policy):
+                watch.take_over(policy.mean, policy.scale, policy.seen)
             self.training = Training(watch, actions, threshold, int(test_episodes))
             start = network.start(_seed(given.rng)) if x0 is None else np.asarray(x0, dtype=np.float64)
             observers: Iterable[Observer] = [lambda _: watch.learn()]

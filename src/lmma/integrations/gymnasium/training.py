@@ -57,6 +57,7 @@ class Training:
         self.best_reward = -math.inf
         self.best_weights: Array = np.zeros(network.n)
         self.best_normal: tuple[Array, Array] = (np.zeros(network.inputs), np.ones(network.inputs))
+        self.best_seen = 0  # observations that it is made of
 
     def check(self, run: Run) -> Stop | None:
         """Look at the mean policy if it is time to; return why to stop if it has solved the environment."""
@@ -94,6 +95,7 @@ class Training:
             self.curve[name].append(float(value))
         if reward > self.best_reward or not math.isnan(self.confirmed):
             self.best_reward, self.best_weights, self.best_normal = reward, mean.copy(), normal
+            self.best_seen = self.evaluate.moments.count
 
     def rewards(self, run: Run, weights: Array, normal: Any, episodes: int, purpose: int) -> Array:
         """Return the rewards of fresh episodes of one policy; Ctrl-C cuts it short."""
@@ -109,7 +111,7 @@ class Training:
         episodes = self.evaluate.episodes
         mean, scale = self.best_normal
         label = episodes.environment.label
-        return Policy(episodes.network, self.actions, self.best_weights, mean, scale, label)
+        return Policy(episodes.network, self.actions, self.best_weights, mean, scale, label, self.best_seen)
 
     def get_state(self) -> dict[str, Any]:
         """Return everything as named arrays and numbers."""
@@ -122,6 +124,7 @@ class Training:
             "best_weights": self.best_weights,
             "best_mean": self.best_normal[0],
             "best_scale": self.best_normal[1],
+            "best_seen": self.best_seen,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -137,7 +140,7 @@ class Training:
         for name, length in (("best_weights", n), ("best_mean", inputs), ("best_scale", inputs)):
             if np.shape(state[name]) != (length,) or not np.all(np.isfinite(state[name])):
                 raise ValueError(f"{name} must be {length} finite numbers")
-        self.tested = int(state["tested"])
+        self.tested, self.best_seen = int(state["tested"]), int(state["best_seen"])
         self.confirmed, self.best_reward = float(state["confirmed"]), float(state["best_reward"])
         self.best_weights = np.array(state["best_weights"], float)
         self.best_normal = (np.array(state["best_mean"], float), np.array(state["best_scale"], float))
