@@ -1,5 +1,7 @@
 """Policies trained in real environments of Gymnasium; skipped where it is not installed."""
 
+# ruff: noqa: E402 (what needs Gymnasium is imported once it is known to be there)
+
 import subprocess
 import sys
 
@@ -9,14 +11,13 @@ import pytest
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'lmma[rl]'")
 
 import small_environments
-from small_environments import REACH
-
 from lmma.integrations.gymnasium import Policy, evaluate_policy, load_policy, train
 from lmma.integrations.gymnasium.environments import Environment, spaces_of
 from lmma.integrations.gymnasium.episodes import Episodes
 from lmma.integrations.gymnasium.networks import Network, hidden_layers
 from lmma.integrations.gymnasium.normalisation import Moments
 from lmma.run.checkpoint import Checkpoint
+from small_environments import REACH
 
 QUICK = {"rng": 1, "test_episodes": 20}
 
