@@ -14,11 +14,11 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 FUNCTIONS = {"load", "methods", "minimize", "register", "scipy_method", "strategy"}
 STRATEGIES = {
     "ACMAES", "CMAES", "CSAES", "PulseFull", "DLMMAES", "Pulse", "ES", "LMCMAES", "LMMAES", "LMMAESArchive",
-    "MAES", "SepCMAES", "Strategy", "VDCMAES",
+    "MAES", "OpenES", "SepCMAES", "Strategy", "VDCMAES",
 }  # fmt: skip
 OTHERS = {
     "BIPOP", "Checkpoint", "CheckpointError", "Choice", "ClusterError", "EvaluationError", "Fixed", "IPOP",
-    "Integer", "Real", "Replicated", "Space", "__version__",
+    "Integer", "Real", "Replicated", "Space", "Tree", "__version__",
 }  # fmt: skip
 MODULES = {
     "attack",
@@ -46,7 +46,7 @@ PATHS = {
     "lmma.problems": ["Problem", "get", "names", "rotated", "shifted", "suites"],
     "lmma.restarts": ["BIPOP", "IPOP", "Plan", "Schedule"],
     "lmma.scipy_method": ["scipy_method"],
-    "lmma.space": ["Choice", "Fixed", "Integer", "Real", "Space", "Variable"],
+    "lmma.space": ["Choice", "Fixed", "Integer", "Real", "Space", "Tree", "Variable"],
     "lmma.testing": ["check_strategy"],
 }
 

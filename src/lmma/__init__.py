@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lmma.evaluation import EvaluationError
     from lmma.restarts import BIPOP, IPOP
     from lmma.run.result_file import load
-    from lmma.space import Choice, Fixed, Integer, Real, Space
+    from lmma.space import Choice, Fixed, Integer, Real, Space, Tree
     from lmma.strategies import (
         ACMAES,
         CMAES,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         MAES,
         VDCMAES,
         LMMAESArchive,
+        OpenES,
         Pulse,
         PulseFull,
         SepCMAES,
@@ -81,6 +82,7 @@ __all__ = [
     "Fixed",
     "Integer",
     "LMMAESArchive",
+    "OpenES",
     "Pulse",
     "PulseFull",
     "Real",
@@ -88,6 +90,7 @@ __all__ = [
     "SepCMAES",
     "Space",
     "Strategy",
+    "Tree",
     "__version__",
     "attack",
     "bounds",
@@ -126,7 +129,7 @@ _HOMES: dict[str, str | None] = {
     **dict.fromkeys(("Checkpoint", "CheckpointError"), "lmma.checkpoint"),
     **dict.fromkeys(("ClusterError", "Replicated"), "lmma.cluster"),
     **dict.fromkeys(("BIPOP", "IPOP"), "lmma.restarts"),
-    **dict.fromkeys(("Choice", "Fixed", "Integer", "Real", "Space"), "lmma.space"),
+    **dict.fromkeys(("Choice", "Fixed", "Integer", "Real", "Space", "Tree"), "lmma.space"),
     "ES": "lmma.strategies.es",
     "EvaluationError": "lmma.evaluation",
     "load": "lmma.run.result_file",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lmma.evaluation.base import OnError
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.restarts import Schedule
-    from lmma.space import Space
+    from lmma.space import Space, Tree
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds
     from lmma.strategies.parts.checks import Precision, Seed
@@ -35,15 +35,15 @@ __all__ = ["choose_method", "default_sigma0", "minimize"]
 
 def minimize(
     fun: Callable[..., Any],
-    x0: npt.ArrayLike | OptimizeResult | Space | Mapping[str, Any] | None,
-    sigma0: float | npt.ArrayLike | Mapping[str, float] | None = None,
+    x0: npt.ArrayLike | OptimizeResult | Space | Tree | Mapping[str, Any] | Any | None,
+    sigma0: float | npt.ArrayLike | Mapping[str, Any] | None = None,
     *,
     args: tuple[Any, ...] = (),
     method: Method | str | type[Strategy] = "auto",
-    bounds: Bounds | None = None,
+    bounds: Bounds | Mapping[str, Any] | None = None,
     boundary: Boundary = "smooth",
     integrality: npt.ArrayLike | None = None,
-    space: Space | None = None,
+    space: Space | Tree | None = None,
     constraints: Any = None,
     constraint_handling: Handling = "lagrange",
     feasibility_tol: float = 1e-8,
@@ -83,17 +83,20 @@ def minimize(
     fun : callable
         ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X. With a
         space ``fun(speed=..., gear=...)`` or ``fun({"speed": ..., "gear": ...}, *args)``, as its signature
-        asks; if vectorized, each value is an array with one entry a candidate. It may return constraints as
-        well, ``(f, g)``, of which each is to become 0 or less.
-    x0 : array_like, (n,), OptimizeResult, Space, dict or None
+        asks; if vectorized, each value is an array with one entry a candidate. Where ``x0`` is a structure,
+        ``fun`` is given one like it; if vectorized, one of stacked arrays. It may return constraints as well,
+        ``(f, g)``, of which each is to become 0 or less.
+    x0 : array_like, (n,), OptimizeResult, structure, Space, Tree or None
         Where the search starts. An earlier result also hands over its step size and learned transform. A
+        structure is a dict, list or dataclass of arrays, or a module of PyTorch: see :class:`lmma.Tree`. A
         :class:`lmma.Space` starts in its middle; with ``space=`` also a dict of values (what it leaves out
         starts in the middle), or None.
     sigma0 : float or array_like, (n,), optional
         Initial step size, about a third of the distance to the optimum you expect; one number or one
         for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``; for
         a coordinate with two bounds, 0.3 times its width. With a space it is a share of each variable's
-        width, 0.3 by default: one number, or a dict of name: share.
+        width, 0.3 by default: one number, or a dict of name: share. For a structure also a dict of path:
+        step, such as ``{"layers.0": 0.1, "bias": 0.01}``.
     args : tuple
         Further arguments of ``fun``.
     method : str or Strategy class
@@ -101,14 +104,16 @@ def minimize(
         class or as ``"module:Class"``.
     bounds : Bounds, list of (low, high), or [low, high], optional
         A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate. With two
-        variables, two pairs are one for each; two NumPy vectors could mean either and are refused.
+        variables, two pairs are one for each; two NumPy vectors could mean either and are refused. For a
+        structure also a dict of path: (low, high).
     boundary : {"reflect", "smooth", "project", "wrap"}
         How the box is kept, see :mod:`lmma.strategies.parts.bounds`; "wrap" is for periodic variables.
     integrality : bool or array_like, (n,), optional
         1 for variables that are integers, 0 for others, as in SciPy's ``differential_evolution``. ``fun`` is
         given whole numbers there.
-    space : Space, optional
-        Named variables of all kinds, in place of bounds and integrality; see :class:`lmma.Space`.
+    space : Space or Tree, optional
+        Named variables of all kinds, in place of bounds and integrality; see :class:`lmma.Space`. Or the form
+        of a structure whose numbers ``x0`` has.
     constraints : constraint, or list of constraints, optional
         What SciPy takes: ``NonlinearConstraint``, ``LinearConstraint``, dicts with ``type`` ("ineq", fun >= 0
         or "eq"), ``fun`` and ``args``; or functions g with g(x) <= 0; or :class:`lmma.constraints.Returned`,
@@ -179,7 +184,7 @@ def minimize(
     progress : bool
         Show a line of progress on standard error.
     dtype : {"float64", "float32"}
-        Precision of the candidates and the state.
+        Precision of the candidates and the state. A structure of single precision is searched in it.
     threads : int, optional
         Threads that draw and transform candidates; by default what the environment variable LMMA_NUM_THREADS
         says, else one for each core. The result does not depend on it.
@@ -189,18 +194,18 @@ def minimize(
     Returns
     -------
     scipy.optimize.OptimizeResult
-        ``x``, ``fun``, ``nfev``, ``nit``, ``success``, ``status``, ``message`` as SciPy has them;
-        also ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned
-        metric as a LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind),
-        ``errors`` (the first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between
-        restarts), ``learned`` (for a warm start) and ``warnings``. With a space ``x`` is a dict of values and
-        ``vector`` the array that stands for it. With constraints x is the best feasible point, and ``maxcv``
-        the largest violation there, ``constr`` what each constraint gave, and ``multipliers`` the Lagrange
-        multipliers; while nothing is feasible, x is violated least, and ``success`` is False. Unless switched
-        off, ``noise`` has quality, repeats, rate and spread; under noise, and without constraints, ``x_seen``
-        and ``fun_seen`` are the luckiest evaluation, and ``fun_error`` is the standard error of ``fun``.
-        ``result.save(path)`` keeps it for :func:`lmma.load`, ``result.plot()`` draws its history, and
-        printed it takes at most 25 lines.
+        ``x``, ``fun``, ``nfev``, ``nit``, ``success``, ``status``, ``message`` as SciPy has them; also
+        ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned metric as a
+        LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind), ``errors`` (the
+        first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between restarts),
+        ``learned`` (for a warm start) and ``warnings``. With a space ``x`` is a dict of values, with a
+        structure one like it, and ``vector`` the array that stands for it. With constraints x is the best
+        feasible point, and ``maxcv`` the largest violation there, ``constr`` what each constraint gave, and
+        ``multipliers`` the Lagrange multipliers; while nothing is feasible, x is violated least, and
+        ``success`` is False. Unless switched off, ``noise`` has quality, repeats, rate and spread; under
+        noise, and without constraints, ``x_seen`` and ``fun_seen`` are the luckiest evaluation, and
+        ``fun_error`` is the standard error of ``fun``. ``result.save(path)`` keeps it for :func:`lmma.load`,
+        ``result.plot()`` draws its history, and printed it takes at most 25 lines.
 
     Raises
     ------

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import lmma
+from adapting import ADAPTING
 from lmma import LMMAES
 from lmma.bounds import box
 from lmma.evaluation import evaluator
@@ -57,7 +58,7 @@ def test_what_cannot_be_meant_is_refused_in_words(arguments, words):
         lmma.minimize(sphere, np.ones(2), 1.0, method="lm-ma-es", **arguments)
 
 
-@pytest.mark.parametrize("method", lmma.methods())
+@pytest.mark.parametrize("method", ADAPTING)
 def test_no_method_takes_a_rate_beyond_one(method):
     with pytest.raises(ValueError, match="c_sigma"):
         lmma.minimize(sphere, np.ones(5), 1.0, method=method, c_sigma=3.0)

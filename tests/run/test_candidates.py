@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import lmma
+from adapting import ADAPTING
 
 
 def spheres(X):
     return np.sum(np.square(X), axis=1)
 
 
-@pytest.mark.parametrize("method", lmma.methods())
+@pytest.mark.parametrize("method", ADAPTING)
 def test_a_search_that_projects_is_pulled_back_to_the_box(method):
     # Projected candidates alone know nothing of how far outside they were: without a penalty the mean wanders
     # off until all of them are the same corner, with a step size that is none.

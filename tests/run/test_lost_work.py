@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import lmma
+from adapting import ADAPTING
 from lmma.run.checkpoint import Checkpoint, read
 from lmma.run.options import RunOptions
 from lmma.run.run import Run
@@ -48,7 +49,7 @@ def saved_at_each_generation(tmp_path, **options):
 # Points that are to be evaluated
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ADAPTING)
 def test_points_wait_in_the_checkpoint_and_are_evaluated_once(method, tmp_path):
     points = np.linspace(-1.0, 1.0, 3 * 20).reshape(20, 3)  # three generations of seven, nearly
     options = {"method": method, "inject": points, "restarts": 2, "tolx": 0.2, "maxiter": 40}

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import lmma
+from adapting import ADAPTING
 from lmma.problems import Problem, rotated
 from lmma.run.observers import Progress, Recorder
 from lmma.strategies import strategy_class
@@ -245,7 +246,7 @@ def test_a_warm_start_leaves_the_earlier_result_alone():
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
-@pytest.mark.parametrize("method", lmma.methods())
+@pytest.mark.parametrize("method", ADAPTING)
 def test_a_warm_start_takes_over_the_whole_metric(method):
     v = np.linspace(-1, 1, 6)
     scales = 10.0 ** np.arange(6)

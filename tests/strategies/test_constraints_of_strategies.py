@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import lmma
+from adapting import ADAPTING
 
 
 def loop(es, function, evaluations=6000):
@@ -13,7 +14,7 @@ def loop(es, function, evaluations=6000):
     return es.result
 
 
-@pytest.mark.parametrize("method", lmma.methods())
+@pytest.mark.parametrize("method", ADAPTING)
 def test_every_strategy_takes_constraints(method):
     result = loop(lmma.strategy(method, np.ones(4), 1.0, rng=1), lambda X: ((X**2).sum(1), X[:, :2] + 1))
     assert result.maxcv <= 1e-8

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lmma
+from adapting import ADAPTING
 from lmma.problems import rotated
 from lmma.strategies.pulse import mean_weights
 
@@ -128,7 +129,7 @@ def test_solves_the_rotated_ellipsoid_of_condition_100_from_one_variable_up(meth
 
 
 @pytest.mark.parametrize("how", ["drawn again", "injected"])
-@pytest.mark.parametrize("method", lmma.methods())
+@pytest.mark.parametrize("method", ADAPTING)
 def test_the_mean_moves_to_where_replaced_candidates_are(method, how):
     es = lmma.strategy(method, np.full(12, 2.0), 1.0, rng=3)
     for _ in range(30):

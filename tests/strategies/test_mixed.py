@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 import lmma
+from adapting import ADAPTING
 from lmma.strategies.mixed import Mixed, make_strategy
 from lmma.strategies.parts.choices import Choices
 
@@ -29,7 +30,7 @@ def advance(es, generations):
     return es
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ADAPTING)
 def test_every_method_finds_reals_integers_and_choices(method):
     es = mixed(method)
     while es.best_fun > 1e-6 and es.evaluations < 8_000:

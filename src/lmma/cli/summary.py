@@ -13,6 +13,7 @@ import numpy as np
 from lmma.cli import status
 from lmma.cli.options import in_shell
 from lmma.run.result import message
+from lmma.space import Space
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -56,7 +57,7 @@ class Summary:
     def variables(self) -> list[tuple[str, float, str]]:
         """What each variable is called, where it lies between its limits, and its value; of a space."""
         space = self.run.options.space
-        if space is None:
+        if not isinstance(space, Space):
             return []
         values = [
             value for name, _, _ in space.searched() for value in np.ravel(self.result.x[name]).tolist()
@@ -138,7 +139,7 @@ class Summary:
     def _named_rows(self) -> list[tuple[str, str]]:
         """Return a row for each variable, of the first few; an array is one of them."""
         space = self.run.options.space
-        assert space is not None
+        assert isinstance(space, Space)
         rows = []
         for name, variable, _ in space.searched():
             value = self.result.x[name]

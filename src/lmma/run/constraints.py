@@ -25,6 +25,7 @@ import numpy.typing as npt
 from lmma.evaluation.beside import Beside
 from lmma.run.constraint_forms import Part, Returned, dense, read_parts, returned
 from lmma.run.variables import called_with
+from lmma.space import Space
 from lmma.strategies.parts.bounds import Values
 from lmma.strategies.parts.constraints import ConstraintOptions, Handling
 from lmma.strategies.parts.subspace import Subspace, checked_subspace
@@ -320,7 +321,7 @@ def read_constraints(options: RunOptions, n: int, limits: Mapping[str, Any]) -> 
     ``limits`` are bounds, integers and choices, as strategies take them.
     """
     parts, bounds = read_parts(options.constraints, n)
-    if options.space is not None:
+    if isinstance(options.space, Space):
         _refuse_vectors(parts, bounds)
     if bounds is not None and limits["bounds"] is not None:
         raise ValueError("bounds are given twice, as bounds= and among constraints: give them once")

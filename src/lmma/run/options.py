@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lmma.evaluation.base import OnError
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.restarts import Schedule
-    from lmma.space import Space
+    from lmma.space import Space, Tree
     from lmma.strategies import Strategy
     from lmma.strategies.parts.bounds import Boundary, Bounds, Box
     from lmma.strategies.parts.checks import Precision, Seed
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Method = Literal[
     "auto", "cma-es", "ma-es", "lm-ma-es", "csa-es", "lm-ma-es-archive", "acma-es", "lm-cma-es", "vd-cma-es",
-    "sep-cma-es", "d-lm-ma-es", "pulse", "pulse-full",
+    "sep-cma-es", "open-es", "d-lm-ma-es", "pulse", "pulse-full",
 ]  # fmt: skip
 Callback = Callable[[npt.NDArray[np.floating]], object] | Callable[["OptimizeResult"], object]
 
@@ -86,7 +86,7 @@ class RunOptions:
     integrality: npt.ArrayLike | None = option(None,
         "variables that are integers: all, or their numbers from 0 on, such as 3,7-12",
         "--integers", "integers", metavar="WHICH")
-    space: Space | None = option(None,
+    space: Space | Tree | None = option(None,
         "named variables of all kinds, and options of the run if you like, from a TOML file",
         "--space", "space", metavar="FILE")
     constraints: Any = option(None,

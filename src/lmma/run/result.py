@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lmma.run import noise
 from lmma.run.stopping import Spell, Stop, in_python
 from lmma.run.warm_start import Learned
+from lmma.space import Tree
 
 if TYPE_CHECKING:
     from lmma.run.run import Run
@@ -79,9 +80,16 @@ def _in_the_light_of_constraints(run: Run, raw: Values) -> dict[str, Any]:
 
 
 def _point(run: Run, x: Array) -> dict[str, Any]:
-    """Return a point as a result has it: with a space, by name and as the vector that stands for it."""
+    """Return a point as a result has it: with a space, by name and as the vector that stands for it.
+
+    With a tree x is a structure of views of the vector.
+    """
     space = run.options.space
-    return {"x": x} if space is None else {"x": space.decode(x), "vector": x}
+    if space is None:
+        return {"x": x}
+    if isinstance(space, Tree):
+        return {"x": space.decode(x), "vector": x, "tree": space}
+    return {"x": space.decode(x), "vector": x}
 
 
 def succeeded(run: Run, stop: Stop) -> bool:

@@ -162,7 +162,7 @@ def _decoded(header: Header, arrays: Arrays, size: int) -> RunResult:
 
 
 def _check_values(result: RunResult) -> None:
-    x = result.get("x")
+    x = result.get("vector", result.get("x"))  # by name or as a structure, x need not be in the file
     _want(isinstance(x, np.ndarray) and x.ndim == 1 and len(x) > 0 and _is_finite(x), "x")
     _want(is_number(result.get("fun")), "fun")
     for name in COUNTED:
@@ -222,7 +222,7 @@ def _taught(about: dict[str, Any], result: RunResult, arrays: Arrays, size: int)
     generation, first_scale = about["generation"], about["first_scale"]
     _want(is_count(popsize, 2) and dtype in ("float64", "float32") and isinstance(options, dict), "learned")
     _want(is_count(generation) and is_number(first_scale) and 0 <= first_scale < math.inf, "learned")
-    mean = result.get("mean", result["x"])
+    mean = result.get("mean", result.get("vector", result.get("x")))
     needed = kind.memory(len(mean), popsize, np.dtype(dtype).itemsize)
     if needed > max(LARGEST, EXPANSION * size):
         raise ValueError(f"what was learned would take {needed:,} bytes, too many for a file of {size:,}")

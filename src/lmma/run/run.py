@@ -19,7 +19,7 @@ from lmma.run.options import RunOptions
 from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
 from lmma.run.stopping import Stop, rules_for
-from lmma.run.variables import best_values, with_space
+from lmma.run.variables import best_values, names_of, with_space
 
 if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported when one is asked for
     from scipy.optimize import OptimizeResult
@@ -96,7 +96,7 @@ class Run:
         self.centre = Centre(self.strategy.n)
         self.verdict: Verdict | None = None
         self.counters = Counters()
-        self.seeds = wanted_seeds(fun, options.args, options.common_random_numbers, options.space or ())
+        self.seeds = wanted_seeds(fun, options.args, options.common_random_numbers, names_of(options))
         self.objective = self.constraints.objective(fun, options, self.seeds)
         if self.seeds:
             self.objective = Seeded(self.objective, self.seeds, self.strategy.dtype.name)

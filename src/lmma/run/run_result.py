@@ -51,7 +51,7 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
         from lmma.output.plotting import convergence
 
         if title is None:
-            title = f"{self.get('method', 'run')}, n = {len(self['x'])}"
+            title = f"{self.get('method', 'run')}, n = {len(self.get('vector', self['x']))}"
         return convergence(history, target=target, title=title)
 
     def __repr__(self) -> str:

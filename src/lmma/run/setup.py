@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from lmma.run.constraints import Constraints, read_constraints
 from lmma.run.options import RunOptions, choose_method, default_sigma0
-from lmma.run.variables import points_of
+from lmma.run.variables import points_of, start_and_limits
 from lmma.run.warm_start import Learned, WarmStart, warm_start
+from lmma.space import Space
 from lmma.strategies import Strategy, strategy_class
 from lmma.strategies.mixed import make_strategy
 from lmma.strategies.parts.bounds import Box
 from lmma.strategies.parts.bounds import box as make_box
-from lmma.strategies.parts.checks import checked_x0, nearest, shown
+from lmma.strategies.parts.checks import nearest, shown
 
 Array = npt.NDArray[np.floating]
 
@@ -79,12 +80,7 @@ def setup(
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {shown(fun)}")
     warm = warm_start(x0)
-    limits: dict[str, Any] = {"bounds": options.bounds, "integrality": options.integrality}
-    if options.space is None:
-        start = checked_x0(warm.x0, np.float64)
-    else:
-        limits = options.space.strategy_arguments(warm.x0, sigma0)
-        start, sigma0 = limits.pop("x0"), limits.pop("sigma0")
+    start, sigma0, limits = start_and_limits(warm.x0, sigma0, options, default_sigma0)
     method = options.method
     if isinstance(method, str) and method == "auto":
         numbers = max(1, len(start) - len(limits.get("categories", ())))
@@ -102,7 +98,7 @@ def setup(
         raise ValueError(
             f"x0 is so large (up to {np.max(np.abs(start)):.3g}) that no step fits by default: give sigma0"
         )
-    told = sigma0 is not None and options.space is None
+    told = sigma0 is not None and not isinstance(options.space, Space)
     first = usual if told or warm.sigma0 is None or _steps_differ(warm, cls) else warm.sigma0
     return Setup(cls, start, first, usual, box, options, warm.learned, limits, constraints)
 

@@ -84,17 +84,24 @@ class WarmStart:
     method: str | None = None
 
 
+def is_result(x0: Any) -> bool:
+    """Return whether ``x0`` is an earlier result; of a structure in a file the vector alone is kept."""
+    return hasattr(x0, "get") and (hasattr(x0, "x") or hasattr(x0, "vector"))
+
+
 def warm_start(x0: Any) -> WarmStart:
     """Return what an earlier result hands over; any other ``x0`` as it is.
 
     The mean of the search is a better start than the best point: it has less luck in it. After restarts the
     last search may be another one than that which found x; then only x is taken.
     """
-    if not (hasattr(x0, "get") and hasattr(x0, "x")):
+    if not is_result(x0):
         return WarmStart(x0)
     learned = x0.get("learned")
     runs = x0.get("runs") or []
     if learned is None or (runs and min(run.best_fun for run in runs) < runs[-1].best_fun):
-        return WarmStart(x0.get("vector", x0.x))
+        return WarmStart(x0.get("vector", x0.get("x")))
     sigma = x0.get("sigma")
-    return WarmStart(x0.get("mean", x0.x), None if sigma is None else float(sigma), learned, x0.get("method"))
+    return WarmStart(
+        x0.get("mean", x0.get("x")), None if sigma is None else float(sigma), learned, x0.get("method")
+    )

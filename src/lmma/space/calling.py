@@ -1,4 +1,4 @@
-"""How a function is called with values by name: as keywords, or as one dict, as its signature asks."""
+"""How a function is called with values by name, as keywords or as one dict, or with a structure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.space.space import Space, nearest
+from lmma.space.tree import Tree
 
 
 @final
@@ -43,6 +44,20 @@ class NamedValues:
         """Return ``fun`` of the values of ``x``; of rows, of one array of values for each variable."""
         values = self.space.decode(x) if x.ndim == 1 else self.space.columns(x)
         return self.fun(**values, **more) if self.by_keyword else self.fun(values, *args, **more)
+
+
+@final
+class Structures:
+    """Calls ``fun`` with the structure that a vector stands for; it travels to workers, and decodes there."""
+
+    def __init__(self, fun: Callable[..., Any], tree: Tree) -> None:
+        self.fun = fun
+        self.tree = tree
+
+    def __call__(self, x: npt.NDArray[np.floating], *args: Any, **more: Any) -> Any:
+        """Return ``fun`` of the structure of ``x``; of rows, of one structure of stacked arrays."""
+        structure = self.tree.decode(x) if x.ndim == 1 else self.tree.columns(x)
+        return self.fun(structure, *args, **more)
 
 
 def takes_keywords(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # imported when asked for
     from lmma.strategies.lmma import LMMAES
     from lmma.strategies.lmma_archive import LMMAESArchive
     from lmma.strategies.ma import MAES
+    from lmma.strategies.openes import OpenES
     from lmma.strategies.pulse import Pulse, PulseFull
     from lmma.strategies.sepcma import SepCMAES
     from lmma.strategies.vdcma import VDCMAES
@@ -30,6 +31,7 @@ __all__ = [
     "MAES",
     "VDCMAES",
     "LMMAESArchive",
+    "OpenES",
     "Pulse",
     "PulseFull",
     "SepCMAES",

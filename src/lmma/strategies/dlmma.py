@@ -120,6 +120,10 @@ class ScaledDirections(Transform):
         """Return those of M, scaled."""
         return np.square(self.scales[columns].astype(np.float64)) * self.inner.variances_at(columns, like)
 
+    def paired(self, count: int) -> None:
+        """Tell the direction vectors."""
+        self.inner.paired(count)
+
     def replaced(self, rows: Indices, z: Array) -> None:
         """Project the new z on the direction vectors."""
         self.inner.replaced(rows, z)

@@ -31,6 +31,8 @@ from lmma import kernels
 from lmma.kernels.blas import held_for
 from lmma.strategies.base import Strategy
 from lmma.strategies.parts.aligned import spaced
+from lmma.strategies.parts.checks import checked_flag
+from lmma.strategies.parts.pairs import mass_of_pairs, sample_pairs
 from lmma.strategies.parts.parameters import Parameters
 from lmma.strategies.parts.recombination import (
     Array,
@@ -125,6 +127,9 @@ class Transform(ABC):
         operator = LinearOperator((n, n), matvec=self.apply, rmatvec=self.apply_transposed, dtype=d.dtype)
         return np.asarray(lsqr(operator, d, atol=1e-10, btol=1e-10)[0], dtype=d.dtype)
 
+    def paired(self, count: int) -> None:  # noqa: B027 (most keep nothing of a sample)
+        """Take note that each vector sampled last is followed by its opposite, ``count`` in all."""
+
     def replaced(self, rows: Indices, z: Array) -> None:  # noqa: B027 (most keep nothing of a sample)
         """Take note that the candidates at ``rows`` of the last sample were made from ``z`` after all."""
 
@@ -161,18 +166,25 @@ class ES(Strategy):
 
     A subclass says in ``define`` which constants it has, in ``learns`` what makes its transform, in
     :meth:`rows` how much memory it takes; it may also replace ``_make_source``, ``_make_step`` and
-    ``_make_transform``.
+    ``_make_transform``. With the option ``mirrored`` candidates come in opposite pairs, as they do without
+    it where ``pairs`` is True.
     """
 
     can_inject = True
     can_resample = True
     can_damp = True
+    pairs: ClassVar[bool] = False
     define: ClassVar[type[Parameters]] = Parameters
     learns: ClassVar[type[Transform]]
     parameters: Parameters
 
     def _initialise(self) -> None:
-        given = {name: self.options[name] for name in self.define.options() if name in self.options}
+        own = self.define.options()
+        given = {name: self.options[name] for name in own if name in self.options}
+        # A method with a constant of this name has a source of its own that makes pairs
+        self.mirrored = "mirrored" not in own and checked_flag(
+            "mirrored", self.options.get("mirrored", self.pairs)
+        )
         self.parameters = self.define(self.n, self.popsize, **given)  # [A1:1]
         self.step = self._make_step()  # [A1:2]
         self.transform = self._make_transform()  # [A1:2]
@@ -189,7 +201,8 @@ class ES(Strategy):
     @classmethod
     def known_options(cls) -> tuple[str, ...]:
         """Return the constants that can be given, and what a subclass takes besides."""
-        return (*cls.define.options(), *super().known_options())
+        own = cls.define.options()
+        return (*own, *(() if "mirrored" in own else ("mirrored",)), *super().known_options())
 
     def _make_source(self) -> Source:
         return Source(self.key)
@@ -220,7 +233,10 @@ class ES(Strategy):
         d = out if self.d is None else self.d
         batch = Batch(self.source, self.generation, self.mean, self.steps, out, self.z, d)
         with self._blas:
-            self.transform.sample(batch)  # [A1:4]
+            if self.mirrored:
+                sample_pairs(self.transform, batch)
+            else:
+                self.transform.sample(batch)  # [A1:4]
 
     def _update(self, order: Indices, values: Array) -> None:
         with self._blas:
@@ -255,6 +271,8 @@ class ES(Strategy):
         if len(order) < len(weights):
             weights = weights[: len(order)] / weights[: len(order)].sum()
             mu_w = 1.0 / float(weights @ weights)
+        if self.mirrored:
+            mu_w = mass_of_pairs(mu_w, self.popsize)
         if self._streamed is not None:
             z, z_mean = self.z[:0], redrawn_mean(self.source, self.generation, weights, order, self.mean)
         else:
@@ -318,6 +336,8 @@ class ES(Strategy):
 
     def _blocks(self, rows: int | None) -> Iterator[Array]:
         assert isinstance(self.transform, StreamingTransform)  # it says can_stream
+        if self.mirrored:
+            raise ValueError("mirrored candidates cannot be given in blocks: call ask(), or mirrored=False")
         return self._stream(self.transform, rows_of_a_block(rows, self.popsize, self.n))
 
     def _stream(self, transform: StreamingTransform, rows: int) -> Iterator[Array]:

@@ -26,6 +26,7 @@ class Hooks(ABC):
     can_inject: ClassVar[bool] = False
     can_resample: ClassVar[bool] = False
     can_stream: ClassVar[bool] = False
+    fixed_step: ClassVar[bool] = False  # whether sigma never adapts: it comes near an optimum, no nearer
     can_damp: ClassVar[bool] = False  # whether ``noise.rate`` damps the steps of its mean
     STATE: ClassVar[tuple[str, ...]] = ()
     key: Key

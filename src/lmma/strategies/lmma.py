@@ -38,6 +38,7 @@ from lmma.strategies.es import ES, Batch, StreamingTransform
 from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.checks import MOST, shown
 from lmma.strategies.parts.lowrank import folded_transposed, folded_variances
+from lmma.strategies.parts.pairs import in_pairs
 from lmma.strategies.parts.parameters import Parameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Indices, Selection, default_popsize
 
@@ -160,6 +161,10 @@ class DirectionVectors(StreamingTransform):
         inner = np.linalg.solve(small, mix.T @ (vectors @ d))
         z: Array = ((d - inner @ vectors) / alpha).astype(d.dtype)
         return z
+
+    def paired(self, count: int) -> None:
+        """Give each projection its opposite."""
+        self.projections = in_pairs(self.projections, count)
 
     def replaced(self, rows: Indices, z: Array) -> None:
         """Project the new z on the direction vectors."""

@@ -28,6 +28,8 @@ METHODS = {
     "lm-cma-es": "lmma.strategies.lmcma:LMCMAES",
     "vd-cma-es": "lmma.strategies.vdcma:VDCMAES",
     "sep-cma-es": "lmma.strategies.sepcma:SepCMAES",
+    # What people train networks with
+    "open-es": "lmma.strategies.openes:OpenES",
     # Ours
     "d-lm-ma-es": "lmma.strategies.dlmma:DLMMAES",
     "pulse": "lmma.strategies.pulse:Pulse",

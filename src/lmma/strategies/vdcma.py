@@ -32,6 +32,7 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Batch, Transform
 from lmma.strategies.parts.linalg import subtract_outer, taken_out
+from lmma.strategies.parts.pairs import in_pairs
 from lmma.strategies.parts.parameters import TutorialParameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 from lmma.strategies.parts.sources import companion
@@ -80,6 +81,10 @@ class ScaledDirection(Transform):
         """Sample as every strategy does and keep the projections of z on u."""
         super().sample(batch)
         self.projections = batch.z @ self._direction()[1]
+
+    def paired(self, count: int) -> None:
+        """Give each projection its opposite."""
+        self.projections = in_pairs(self.projections, count)
 
     def replaced(self, rows: Indices, z: Array) -> None:
         """Project the new z on u."""

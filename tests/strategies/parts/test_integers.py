@@ -5,6 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 import lmma
+from adapting import ADAPTING
 from lmma.strategies.es import Transform
 from lmma.strategies.parts.integers import Integers, least_mutation
 
@@ -21,7 +22,7 @@ def half_integers(n):
     return np.arange(n) >= n // 2
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ADAPTING)
 def test_variances_at_some_coordinates_are_those_of_all_of_m(method):
     es = lmma.strategy(method, np.ones(N), 0.5, rng=1)
     for _ in range(60):
@@ -93,7 +94,7 @@ def test_centring_counts_other_integers_as_such_and_makes_up_for_the_bias():
     assert part.succeeded.tolist() == [False]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ADAPTING)
 def test_candidates_hold_integers_within_bounds_and_the_reals_go_on(method):
     n = 10
     bounds = [(None, None)] * 5 + [(-3, 2.5)] * 5

@@ -40,6 +40,13 @@ def checked_choice(name: str, value: object, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {shown(value)}")
 
 
+def checked_flag(name: str, value: object) -> bool:
+    """Return a switch, or say that it must be True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
 def checked_x0(x0: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Return a fresh vector in ``dtype``, or say what is wrong with ``x0``."""
     try:
