@@ -25,6 +25,7 @@ COMMANDS = {
     "watch": "show runs on a live page in the browser, from the records of minimize --log",
     "methods": "list the methods, what a sample costs and the memory they need",
     "problems": "list the built-in problems",
+    "train": "train a policy for an environment of Gymnasium, or evaluate a saved one",
     "attack": "turn correctly classified images into adversarial ones for a random forest",
     "compare": "run any methods on any problems and compare them",
     "bench": "run a benchmark: the cost of a generation, seconds to a target, or COCO's bbob-largescale",

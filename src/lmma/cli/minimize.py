@@ -142,7 +142,7 @@ def _prepared(args: argparse.Namespace, target: Target) -> tuple[Run, int]:
 
     path = getattr(args, "checkpoint", None)
     saved = None if path is None else Checkpoint(path)
-    seed = _seed(args, saved)
+    seed = run_seed(args, saved)
     if saved is not None:
         saved.extra = {"words": args.words, "directory": os.getcwd(), "seed": seed}
     space = getattr(args, "space", None)
@@ -180,7 +180,7 @@ def _workers(args: argparse.Namespace, target: Target) -> Any:
     return Replicated(args.cluster)
 
 
-def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
+def run_seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
     """Return the seed: as told, that of the checkpoint, or drawn, small enough to be typed in again."""
     import numpy as np
 
@@ -199,20 +199,27 @@ def _seed(args: argparse.Namespace, saved: Checkpoint | None) -> int:
 
 def _output_files(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """Return where to plot and to save x, refused now rather than after a long run."""
-    plot = None if args.plot is None else arguments.writable(args.plot, "--plot", PLOT_FILES)
-    if plot is not None:
-        from importlib.util import find_spec
-
-        if find_spec("matplotlib") is None:
-            from lmma.kernels.install import how_to_install
-
-            raise UsageError(f"--plot needs matplotlib: {how_to_install('plot')}")
+    plot = plot_file(args)
     save_x = None
     if args.save_x is not None:
         named = (".json",) if hasattr(args, "space") else ()
         save_x = arguments.writable(args.save_x, "--save-x", (*arguments.VECTOR_FILES, *named))
-    _refuse_one_file_for_two(args)
+    refuse_one_file_for_two(args, ("checkpoint", "log", "plot", "save_x"))
     return plot, save_x
+
+
+def plot_file(args: argparse.Namespace) -> Path | None:
+    """Return where to plot, None if nobody asked for it; refused where it cannot be drawn or written."""
+    if args.plot is None:
+        return None
+    plot = arguments.writable(args.plot, "--plot", PLOT_FILES)
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        from lmma.kernels.install import how_to_install
+
+        raise UsageError(f"--plot needs matplotlib: {how_to_install('plot')}")
+    return plot
 
 
 def _save_x(path: Path, summary: Summary) -> None:
@@ -222,10 +229,10 @@ def _save_x(path: Path, summary: Summary) -> None:
         arguments.write_vector(path, summary.vector)
 
 
-def _refuse_one_file_for_two(args: argparse.Namespace) -> None:
-    """Raise UsageError where two options would write the same file."""
+def refuse_one_file_for_two(args: argparse.Namespace, writing: tuple[str, ...]) -> None:
+    """Raise UsageError where two of the options that write a file would write the same one."""
     options: dict[str, str] = {}  # by file
-    for option in ("checkpoint", "log", "plot", "save_x"):
+    for option in writing:
         if (file := getattr(args, option, None)) is not None:
             flag = "--" + option.replace("_", "-")
             other = options.setdefault(os.path.realpath(file), flag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from typing import Any
 
 from lmma.cli import arguments
@@ -26,15 +26,18 @@ WITH_A_START = {"x0": "--x0", "sigma0": "--sigma0", "seed": "--seed"}  # argumen
 
 
 def add_run_options(
-    parser: argparse.ArgumentParser, notes: dict[str, str], only: Collection[str] | None = None
+    parser: argparse.ArgumentParser,
+    notes: dict[str, str],
+    only: Collection[str] | None = None,
+    without: Container[str] = (),
 ) -> None:
-    """Add an option for each field of RunOptions that has one, or for ``only`` some.
+    """Add an option for each field of RunOptions that has one, or for ``only`` some, never ``without``.
 
     ``notes`` replace defaults told by name.
     """
     groups = {title: parser.add_argument_group(title) for title in GROUPS}
     for name, spelling, default in spellings():
-        if spelling.flag and (only is None or name in only):
+        if spelling.flag and (only is None or name in only) and name not in without:
             _add(groups[spelling.group], name, spelling, default, notes.get(name, _told(default)))
 
 

@@ -133,6 +133,9 @@ def _saved(file: Path) -> SavedCommand:
     minimize.add_arguments(parser)
     if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
         raise UsageError(f"{file} is refused: what it says of its command line is no list of words")
+    if words[0] == "train":
+        command = " ".join(map(_shown, ["lmma", *words]))
+        raise UsageError(f"{file} was saved by lmma train: the same command goes on with it, {command}")
     if words[0] != "minimize" or not isinstance(directory, str) or "\0" in directory:
         raise UsageError(f"{file} is refused: it was not saved by lmma minimize")
     try:

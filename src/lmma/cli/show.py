@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 def found(file: Path) -> Found:
     """Return what is in a file of any kind."""
-    from lmma.run.checkpoint_file import CHECKPOINT, RESULT
+    from lmma.run.checkpoint_file import CHECKPOINT, POLICY, RESULT
 
     try:
         with open(file, "rb") as opened:
@@ -70,8 +70,29 @@ def found(file: Path) -> Found:
             return _result(file)
         if kind == CHECKPOINT.format:
             return _checkpoint(file)
-        raise UsageError(f"{file} is an archive, but neither a checkpoint nor a result of lmma")
+        if kind == POLICY.format:
+            return _policy(file)
+        raise UsageError(f"{file} is an archive, but neither a checkpoint nor a result nor a policy of lmma")
     return _log(file)
+
+
+def _policy(file: Path) -> Found:
+    """Return what a policy of lmma train says of itself; Gymnasium is not needed for it."""
+    from lmma.run.checkpoint_file import POLICY, CheckpointError, read
+
+    try:
+        header, arrays = read(file, POLICY)
+    except CheckpointError as error:
+        raise UsageError(str(error)) from None
+    layers = [header.get("inputs"), *(header.get("hidden") or ()), header.get("outputs")]
+    rows = [
+        ("policy", f"{file}"),
+        ("environment", str(header.get("env"))),
+        ("layers", " - ".join(map(str, layers))),
+        ("actions", "numbers" if header.get("first") is None else "one of several"),
+        ("to play", f"lmma train ENV --play {shlex.quote(str(file))}"),
+    ]
+    return rows, arrays.get("weights")
 
 
 def _format(file: Path) -> Any:
@@ -115,7 +136,8 @@ def _checkpoint(file: Path) -> Found:
     words = header.get("extra", {}).get("words")
     if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
         rows.append(("begun by", f"lmma {shlex.join(words)}"))
-        rows.append(("to go on", f"lmma resume {shlex.quote(str(file))}"))
+        again = "the same command again" if words[0] == "train" else f"lmma resume {shlex.quote(str(file))}"
+        rows.append(("to go on", again))
     else:
         rows.append(("to go on", f"the same call again: lmma.minimize(..., checkpoint={str(file)!r})"))
     return rows, best

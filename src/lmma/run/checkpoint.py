@@ -220,6 +220,8 @@ def _parts(run: Run) -> dict[str, Any]:
     parts |= {f"rule.{type(rule).__name__}.": rule for rule in run.rules if rule.STATE}
     if run.recorder is not None:
         parts["history."] = run.recorder
+    if run.companion is not None:
+        parts["companion."] = run.companion
     return parts
 
 

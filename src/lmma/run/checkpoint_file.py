@@ -63,7 +63,8 @@ class Kind:
 
 CHECKPOINT = Kind("checkpoint", 2, continues=True, keeps_previous=True)
 RESULT = Kind("result", 1, continues=False, keeps_previous=False)
-KINDS = (CHECKPOINT, RESULT)
+POLICY = Kind("policy", 1, continues=False, keeps_previous=False)
+KINDS = (CHECKPOINT, RESULT, POLICY)
 
 
 def previous(path: str | os.PathLike[str]) -> Path:

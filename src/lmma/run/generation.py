@@ -42,7 +42,8 @@ def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
         while True:  # [A1:3]
             interrupts.check()
             now.seconds = counters.seconds = time.perf_counter() - start
-            stop = _of_the_strategy(_first_stop, rules, now)
+            stop = None if run.companion is None else run.companion.check(run)
+            stop = stop or _of_the_strategy(_first_stop, rules, now)
             if stop is not None:  # [A1:21]
                 return stop
             one_generation(run, watching)

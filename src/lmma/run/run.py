@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -30,6 +30,19 @@ if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported whe
     from lmma.run.checkpoint_lock import Lock
 
 
+class Companion(Protocol):
+    """What goes along with a run: asked before each generation whether to stop, and saved with it."""
+
+    def check(self, run: Run) -> Stop | None:
+        """Return why to stop before the next generation, or None."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what is to be saved, as named arrays and numbers."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`get_state`."""
+
+
 class Run:
     """A run with all its parts, ready to :meth:`execute`; see :func:`lmma.minimize` for the arguments.
 
@@ -43,6 +56,8 @@ class Run:
         What evaluates candidates, instead of one made for ``fun``.
     observers : iterable of callables
         Shown a :class:`Progress` after each generation.
+    companion : Companion, optional
+        What goes along with the run, is asked whether to stop and is saved with it.
 
     Attributes
     ----------
@@ -65,6 +80,7 @@ class Run:
         *,
         evaluate: Evaluator | None = None,
         observers: Iterable[Observer] = (),
+        companion: Companion | None = None,
     ) -> None:
         x0, options = with_space(x0, RunOptions() if options is None else options)
         self.fun = fun
@@ -96,6 +112,7 @@ class Run:
         self.warnings: list[str] = []
         self.stop: Stop | None = None
         self._observers = tuple(observers)
+        self.companion = companion
         self._lock: Lock | None = None
         try:
             resumed = False

@@ -159,6 +159,13 @@ ENDINGS: dict[str, Ending] = {
     ending.reason: ending
     for ending in (  # those that no rule finds
         Ending("callback", 6, "The callback asked to stop."),
+        Ending(
+            "solved",
+            18,
+            "Solved: the mean policy's reward over fresh episodes, {value:.6g} on average, has reached "
+            "{limit:.6g}.",
+            success=True,
+        ),
         Ending("interrupted", 7, "Interrupted from the keyboard; x is the best so far."),
         Ending(
             "strategy",

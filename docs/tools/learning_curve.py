@@ -1,0 +1,29 @@
+"""Draw docs/images/learning_curve.svg: linear policies that learn to land, five seeds.
+
+python docs/tools/learning_curve.py
+
+Needs gymnasium[box2d], and some minutes.
+"""
+
+from pathlib import Path
+
+from lmma.integrations.gymnasium import train
+from lmma.output.plotting.learning import learning_curve
+from lmma.output.plotting.style import save
+
+PICTURE = Path(__file__).resolve().parents[1] / "images" / "learning_curve.svg"
+ENV = "LunarLander-v3"
+SEEDS = (1, 2, 3)
+
+
+def main() -> None:
+    """Train and draw."""
+    curves, threshold = {}, None
+    for seed in SEEDS:
+        result = train(ENV, rng=seed, episodes=4, maxfevals=1000, stagnation=False)
+        curves[f"seed {seed}"], threshold = result.curve, result.threshold
+    save(learning_curve(curves, solved=threshold, title=f"linear on {ENV}"), PICTURE)
+
+
+if __name__ == "__main__":
+    main()
