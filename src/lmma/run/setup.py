@@ -85,13 +85,16 @@ def setup(
     else:
         limits = options.space.strategy_arguments(warm.x0, sigma0)
         start, sigma0 = limits.pop("x0"), limits.pop("sigma0")
-    method = options.method
-    if isinstance(method, str) and method == "auto":
-        numbers = max(1, len(start) - len(limits.get("categories", ())))
-        method = warm.method or choose_method(numbers, popsize=options.popsize, maxfevals=options.maxfevals)
     constraints, box_among_them = read_constraints(options, len(start), limits)
     if box_among_them is not None:
         limits["bounds"] = box_among_them
+    method = options.method
+    if isinstance(method, str) and method == "auto":
+        numbers = max(1, len(start) - len(limits.get("categories", ())))
+        constrained = constraints.given and constraints.handling == "lagrange"
+        method = warm.method or choose_method(
+            numbers, popsize=options.popsize, maxfevals=options.maxfevals, constrained=constrained
+        )
     cls = strategy_class(method)
     suggest_for_misspelt(cls, options.constants)
     if options.on_error == "resample" and not cls.can_resample:
