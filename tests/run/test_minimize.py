@@ -167,6 +167,19 @@ def test_auto_takes_a_full_matrix_for_few_variables_and_directions_for_many():
     assert choose_method(301) == choose_method(10_000) == "pulse"
 
 
+def test_auto_takes_active_cma_es_for_few_variables_with_constraints():
+    assert choose_method(6, constrained=True) == "acma-es"
+    assert choose_method(7, constrained=True) == choose_method(6) == "pulse-full"
+
+    def chosen(n, **options):
+        return lmma.minimize(sphere, np.ones(n), 1.0, rng=1, maxiter=2, **options).method
+
+    below = [lambda x: x[0] + 1]
+    assert chosen(3, constraints=below) == "acma-es"
+    assert chosen(3) == chosen(9, constraints=below) == "pulse-full"
+    assert chosen(3, constraints=below, constraint_handling="rank") == "pulse-full"  # ranks alone
+
+
 def test_auto_takes_nothing_that_fills_more_than_half_of_the_memory(monkeypatch):
     needed = lmma.Pulse.memory(5000, 29)
     for free, method in ((2 * needed + 1, "pulse"), (2 * needed, "d-lm-ma-es"), (None, "pulse")):

@@ -270,21 +270,26 @@ def spellings() -> Iterator[tuple[str, Spelling, Any]]:
 # What method="auto" goes by; docs/research.md, "Which method", has the table it was decided by.
 FULL_MATRIX_UP_TO = 300  # variables: beyond, a generation with a matrix costs more than its evaluations save
 FULL_MATRIX_FROM = 4  # n^2 evaluations: with fewer a matrix is not learned
+FEW = 6  # variables: with constraints active CMA-ES needs fewer evaluations there; docs/constraints.md
 
 
-def choose_method(n: int, *, popsize: int | None = None, maxfevals: int | None = None) -> str:
+def choose_method(
+    n: int, *, popsize: int | None = None, maxfevals: int | None = None, constrained: bool = False
+) -> str:
     """Return what ``method="auto"`` means for ``n`` variables and this budget, on this machine.
 
     ``"pulse-full"`` for up to 300 variables, unless the budget is below 4 n^2 evaluations, in which its
     matrix could not be learned; ``"pulse"`` beyond, which has O(log n) directions in its place and needs as
     few evaluations on most functions. ``"d-lm-ma-es"`` where the vectors of ``"pulse"`` would fill half
-    of the free memory.
+    of the free memory. ``"acma-es"`` for up to 6 variables with constraints.
     """
     from lmma.strategies import strategy_class
     from lmma.strategies.parts.checks import checked_popsize
     from lmma.strategies.parts.memory import available_memory
     from lmma.strategies.parts.recombination import default_popsize
 
+    if constrained and n <= FEW:
+        return "acma-es"
     learned = maxfevals is None or maxfevals >= FULL_MATRIX_FROM * n**2
     method = "pulse-full" if n <= FULL_MATRIX_UP_TO and learned else "pulse"
     needed = strategy_class(method).memory(n, checked_popsize(popsize, default_popsize(n)))

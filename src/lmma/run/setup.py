@@ -87,14 +87,17 @@ def setup(
         raise TypeError(f"fun must be callable, got {shown(fun)}")
     warm = warm_start(x0)
     start, sigma0, limits = start_and_limits(warm.x0, sigma0, options, default_sigma0)
-    method = options.method
-    if isinstance(method, str) and method == "auto":
-        numbers = max(1, len(start) - len(limits.get("categories", ())))
-        method = warm.method or choose_method(numbers, popsize=options.popsize, maxfevals=options.maxfevals)
     check_polish(options, limits)
     constraints, box_among_them = read_constraints(options, len(start), limits)
     if box_among_them is not None:
         limits["bounds"] = box_among_them
+    method = options.method
+    if isinstance(method, str) and method == "auto":
+        numbers = max(1, len(start) - len(limits.get("categories", ())))
+        constrained = constraints.given and constraints.handling == "lagrange"
+        method = warm.method or choose_method(
+            numbers, popsize=options.popsize, maxfevals=options.maxfevals, constrained=constrained
+        )
     cls = strategy_class(method)
     suggest_for_misspelt(cls, options.constants)
     if options.on_error == "resample" and not cls.can_resample:

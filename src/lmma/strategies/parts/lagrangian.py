@@ -110,7 +110,7 @@ class AugmentedLagrangian:
         changed = gamma + mu * g / DAMPING
         untouched = ~equality & ((changed < 0) | (mu * g < -gamma))  # mu stays as it is
         self.share += ((g <= 0) - self.share) / self.horizon
-        far_off = np.abs(g) > _width(constraints)
+        far_off = np.abs(g) > _width(constraints)  # further from the limit than candidates are apart
         up = np.where(equality, far_off, (g > 0) | (self.share > 0.95)) & (mu > 0) & ~untouched
         down = np.where(equality, ~far_off, (g < 0) & (self.share < 0.9)) & (mu > 0) & ~untouched & ~up
         self.moves = np.where(
@@ -118,7 +118,8 @@ class AugmentedLagrangian:
         )
         patience = len(gamma) + 2  # equal moves in a row before they grow, to five times their size
         haste = np.clip(np.abs(self.moves) / patience - 1, 0, 4)
-        factor = self.chi ** ((1 + haste) / 4)
+        # Beyond a limit by that much, f falls faster than mu holds: the search swings from side to side of it
+        factor = self.chi ** ((1 + haste) / 4 + (up & far_off & ~equality))
         self.mu = np.minimum(np.where(up, mu * factor, np.where(down, mu / factor, mu)), self.most)
         self.gamma = np.where(idle, gamma, np.where(equality, changed, np.maximum(changed, 0)))
 
