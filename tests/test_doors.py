@@ -26,6 +26,7 @@ MODULES = {
     "checkpoint",
     "cluster",
     "constraints",
+    "integrations",
     "plotting",
     "problems",
     "restarts",

@@ -82,7 +82,8 @@ def test_a_run_can_be_repeated_with_the_seed_it_reports(result):
 def test_every_method_runs_under_its_name(result):
     for method in lmma.methods():
         status, outcome = result("sphere", "--dim", 4, "--method", method, "--seed", 1)
-        assert (status, outcome["method"]) == (0, method)
+        solved = method != "open-es"  # whose step size is the user's, and stays
+        assert (status, outcome["method"]) == (0 if solved else 1, method)
 
 
 def test_a_function_starts_at_zero_unless_told_otherwise(result, module):
@@ -324,13 +325,14 @@ CONSTRAINED = SPHERE + "def g(x):\n    return [x[0] + 1]\ndef both(x):\n    retu
 
 def test_constraints_are_named_on_the_command_line(module, result):
     name = module(CONSTRAINED)
-    status, found = result(f"{name}:loss", "--dim", 3, "--constraints", f"{name}:g", "--seed", 1)
+    alike = ("--dim", 3, "--method", "pulse-full", "--seed", 1)  # auto goes by what it knows beforehand
+    status, found = result(f"{name}:loss", "--constraints", f"{name}:g", *alike)
     assert status == 0
     assert abs(found["fun"] - 1) < 1e-6
     assert found["maxcv"] <= 1e-8
     assert abs(found["multipliers"][0][0] - 2) < 1e-3
-    status, alike = result(f"{name}:both", "--dim", 3, "--seed", 1)
-    assert (status, alike["x"]) == (0, found["x"])
+    status, same = result(f"{name}:both", *alike)
+    assert (status, same["x"]) == (0, found["x"])
 
 
 def test_a_program_prints_constraints_after_its_value(result, tmp_path):
