@@ -35,8 +35,8 @@ PARTS = {  # method, options, constants of the module
     "positive weights for the mean, c_m = 1": (METHOD, {"c_m": 1.0}, {"AGAINST": 0.0}),
     "c_m = 1": (METHOD, {"c_m": 1.0}, {}),
     "no rule of concentration": (METHOD, {}, {"SPAN": 0}),
-    "learning every second generation": (METHOD, {"period": 2}, {}),
-    "learning every fourth": (METHOD, {"period": 4}, {}),
+    "learning every generation": (METHOD, {"period": 1}, {}),
+    "learning every second": (METHOD, {"period": 2}, {}),
 }
 BUDGET = 150_000
 
@@ -79,8 +79,10 @@ def main():
     for label, (method, options, patch) in PARTS.items():
         usual = {name: getattr(pulse, name) for name in patch}
         vars(pulse).update(patch)
+        pulse.weights_of.cache_clear()
         cells = [cell(method, p, args.n, seeds, options) for p in PROBLEMS]
         vars(pulse).update(usual)
+        pulse.weights_of.cache_clear()
         print(f"| {label} |", " | ".join(cells), "|", flush=True)
     parameters = lmma.strategy(METHOD, np.zeros(args.n), 1.0).parameters
     for name in CONSTANTS:
