@@ -6,6 +6,7 @@ import argparse
 
 from lmma.cli import arguments
 from lmma.cli.common import add_campaign_arguments, carry_out, command_line, in_words
+from lmma.cli.completion import method_names, offer, problem_names
 from lmma.cli.target import import_methods_here
 
 EPILOG = """\
@@ -30,12 +31,14 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    parser.add_argument(
+    what = parser.add_argument(
         "--problems", metavar="NAME,NAME", required=True, help="what to minimise; names or module:function"
     )
-    parser.add_argument(
+    offer(what, problem_names, between_commas=True)
+    how = parser.add_argument(
         "--methods", metavar="NAME,NAME", required=True, help="with what; names or module:Class"
     )
+    offer(how, method_names, between_commas=True)
     parser.add_argument("--dims", metavar="N,N", required=True, help="in how many dimensions")
     parser.add_argument("--seeds", metavar="N", type=arguments.count, default=5, help="runs of each (5)")
     parser.add_argument(

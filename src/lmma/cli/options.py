@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from lmma.cli import arguments
+from lmma.cli.completion import method_names, offer
 from lmma.cli.target import named_object
 from lmma.run.options import Kind, RunOptions, Spelling, spellings
 
@@ -52,7 +53,9 @@ def _add(group: argparse._ArgumentGroup, name: str, spelling: Spelling, default:
     else:
         action = "append" if spelling.kind == "constant" else "store"
         reader = READERS.get(spelling.kind, str)
-        group.add_argument(*flags, action=action, type=reader, metavar=spelling.metavar, **shared)
+        added = group.add_argument(*flags, action=action, type=reader, metavar=spelling.metavar, **shared)
+        if name == "method":
+            offer(added, method_names)
 
 
 def _told(default: Any) -> str:
