@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from lmma.experiments.schedule.display import Display, InFlight
-from lmma.experiments.schedule.eta import Clock, expected_evaluations, readable, time_left
+from lmma.experiments.schedule.eta import Clock, expected_evaluations, time_left
 from lmma.experiments.schedule.execute import timeless
 from lmma.experiments.schedule.processes import TaskWorker
 from lmma.experiments.schedule.runner import Runner
 from lmma.experiments.tasks import Grid, Invariance, Memory, Solve, record_fault
+from lmma.output.progress import readable
 from lmma.store import Store
 
 SOURCE = Path(__file__).parents[2] / "src"

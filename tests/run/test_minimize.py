@@ -8,7 +8,8 @@ import scipy.optimize
 import lmma
 from adapting import ADAPTING
 from lmma.minimize import choose_method
-from lmma.run.observers import Progress, ProgressLine, Recorder
+from lmma.run.observers import Progress, Recorder
+from lmma.run.progress_line import ProgressLine
 from lmma.strategies.parts.memory import available_memory
 
 
@@ -253,7 +254,7 @@ def test_progress_is_plain_lines_in_a_pipe():
     assert len(lines) == 2  # the first at once, the last at the end
     assert "300 evaluations (30%)" in lines[-1]
     assert "100/s" in lines[-1]
-    assert "7 s to the budget" in lines[-1]
+    assert "7 s left" in lines[-1]
     assert "2 failed" in lines[-1]
 
 

@@ -44,6 +44,10 @@ class Campaign:
     records: list[Record]
     skipped: list[int] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        count, skipped = len(self.records), len(self.skipped)
+        return f"<campaign: {count} images, {self.success_rate:.1%} fooled, {skipped} skipped>"
+
     def column(self, name: str) -> NDArray[Any]:
         """Return one field of all records as an array."""
         return np.array([getattr(record, name) for record in self.records])

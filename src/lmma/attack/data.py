@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmma.kernels.words import one_line
 from lmma.store.untrusted import LARGEST
 
 __all__ = ["Dataset", "cache_folder", "load_digits", "load_mnist", "read_idx", "write_idx"]
@@ -58,6 +59,11 @@ class Dataset:
     y_test: NDArray[np.int64]
     shape: tuple[int, int]
     high: float
+
+    def __repr__(self) -> str:
+        height, width = self.shape
+        counts = f"{len(self.X_train):,} images to train, {len(self.X_test):,} to test"
+        return f"<data {one_line(self.name, 60)}: {counts}, {height} x {width}>"
 
 
 def cache_folder() -> Path:

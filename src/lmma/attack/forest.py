@@ -146,6 +146,9 @@ class CompiledForest:
             n_classes=len(flat.classes),
         )
 
+    def __repr__(self) -> str:
+        return f"<forest: {self.n_trees} trees, {self.n_features_in_} features, {len(self.classes_)} classes>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (self.flat, self._choice, self._box)
 

@@ -154,6 +154,10 @@ class Objective:
         self.targeted = targeted
         self.projection = projection or Projection()
 
+    def __repr__(self) -> str:
+        aim = "to reach" if self.targeted else "to leave"
+        return f"<objective of an attack: n={self.x0.size}, {aim} class {self.label}>"
+
     def __call__(self, X: ArrayLike) -> Any:
         """Return f for each row of `X`, or one number for a single input."""
         X = np.asarray(X, dtype=np.float64)

@@ -21,6 +21,7 @@ from lmma.attack.campaign import campaign
 from lmma.attack.data import Dataset, load_digits, load_mnist
 from lmma.attack.forest import CompiledForest, compile_forest
 from lmma.attack.forest_file import load_forest, save_forest
+from lmma.attack.own import checked_classifier, digest_of_classifier, load_own
 from lmma.attack.records import Record, RecordStore, fingerprint, record_fault
 from lmma.attack.summary import Pairing, Summary, confirmed, pair, summarise
 from lmma.attack.training import train_forest
@@ -38,12 +39,14 @@ class Settings:
 
     Attributes
     ----------
-    data : path or None
-        Folder with the MNIST files; None takes scikit-learn's bundled digits, or MNIST if `download`.
+    data : path, Dataset or None
+        Folder with the MNIST files, an .npz file with X and y, or images of your own; None takes
+        scikit-learn's bundled digits, or MNIST if `download`.
     download : bool
         Take MNIST from the cache, or from OpenML if it is not there.
-    model : path or None
-        The compiled forest: loaded if the file exists, otherwise trained and saved there.
+    model : path, callable or None
+        The compiled forest: loaded if the file exists, otherwise trained and saved there. Or any function
+        from rows to class probabilities.
     trees, seed : int
         Size of a forest to be trained; seed of training, choice of images and campaigns.
     images : int or None
@@ -53,9 +56,9 @@ class Settings:
     sigma0, budget, clip, round, target : as in `campaign`
     """
 
-    data: str | os.PathLike[str] | None = None
+    data: str | os.PathLike[str] | Dataset | None = None
     download: bool = False
-    model: str | os.PathLike[str] | None = None
+    model: str | os.PathLike[str] | Callable[[Any], Any] | None = None
     trees: int | None = None
     seed: int = 0
     images: int | None = 50
@@ -73,7 +76,7 @@ class AttackReport:
     """The records of all campaigns and their numbers: one entry for each method, in the order asked for."""
 
     dataset: Dataset
-    trees: int
+    trees: int  # 0: the classifier is no forest
     accuracy: float
     attacked: int
     by: str  # who confirmed the adversarials
@@ -111,9 +114,7 @@ def run_attack(
         Called with (what is going on, done, of how many, a word more).
     """
     progress = progress or (lambda *_: None)
-    data = load_digits() if settings.data is None and not settings.download else load_mnist(
-        settings.data, download=settings.download
-    )  # fmt: skip
+    data = _data(settings)
     with Store(Path(out) / FILE, record_fault) as store:  # before training: it may be impossible
         report = _attack(settings, data, store, progress)
         report.words = store.words
@@ -131,26 +132,27 @@ def _attack(settings: Settings, data: Dataset, store: Store, progress: ShowProgr
     small = data.name == "digits"
     sigma0 = settings.sigma0 if settings.sigma0 is not None else (0.2 if small else 1.0)
     trees = settings.trees if settings.trees is not None else (200 if small else 1000)
-    forest, judge, by = _forest(settings, data, trees, progress)
-    columns = np.searchsorted(forest.classes_, data.y_test)
-    right = forest.classes_[forest.predict_proba(data.X_test, threads=settings.threads).argmax(axis=1)]
+    attacked = _attacked(settings, data, trees, progress)
+    columns = np.searchsorted(attacked.classes, data.y_test)
+    right = attacked.classes[np.asarray(attacked.answers).argmax(axis=1)]
     accuracy = float(np.mean(right == data.y_test))
-    target = None if settings.target is None else int(np.searchsorted(forest.classes_, settings.target))
+    target = None if settings.target is None else int(np.searchsorted(attacked.classes, settings.target))
     chosen = _chosen(np.flatnonzero(right == data.y_test), columns, target, settings)
-    report = AttackReport(data, forest.n_trees, accuracy, len(chosen), by)
+    report = AttackReport(data, attacked.trees, accuracy, len(chosen), attacked.by)
     # all that decides the record of one image, beside its number
     basis = {
-        "data": data.name, "digest": fingerprint(data.X_test, data.y_test), "trees": forest.n_trees,
-        "model": fingerprint(forest.flat.words, forest.flat.roots, forest.flat.values),
+        "data": data.name, "digest": fingerprint(data.X_test, data.y_test), "trees": attacked.trees,
+        "model": attacked.digest,
         "sigma0": float(sigma0), "budget": settings.budget, "clip": settings.clip, "round": settings.round,
         "target": settings.target, "seed": settings.seed,
     }  # fmt: skip
-    _keep_forest(store, basis, report)
+    if attacked.trees:
+        _keep_forest(store, basis, report)
     for method in settings.methods:
         start = time.perf_counter()
         kept = RecordStore(store, basis | {"method": method})
         records = campaign(
-            forest.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
+            attacked.predict_proba, data.X_test[chosen], columns[chosen], images=chosen.tolist(),
             method=method, sigma0=sigma0, budget=settings.budget, seed=settings.seed,
             target=target, clip=settings.clip, round=settings.round, high=data.high,
             threads=settings.threads, store=kept, observer=_Counter(method, kept, chosen, progress),
@@ -158,14 +160,56 @@ def _attack(settings: Settings, data: Dataset, store: Store, progress: ShowProgr
         report.seconds[method] = time.perf_counter() - start
         report.campaigns[method] = records
         report.summaries[method] = summarise(records)
-        report.confirmed[method] = confirmed(records, judge)
+        report.confirmed[method] = confirmed(records, attacked.judge)
     return report
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """The classifier that is attacked, and who confirms that it was fooled."""
+
+    predict_proba: Callable[..., Any]
+    classes: NDArray[Any]  # label of each column of its answers
+    answers: NDArray[Any]  # to all test images
+    judge: Callable[[NDArray[Any]], Any]
+    by: str
+    trees: int
+    digest: str
+
+
+def _data(settings: Settings) -> Dataset:
+    """Return the images: a user's, MNIST, or what comes with scikit-learn."""
+    given = settings.data
+    if isinstance(given, Dataset):
+        return given
+    if given is not None and Path(given).suffix.lower() == ".npz":
+        return load_own(Path(given))
+    if given is None and not settings.download:
+        return load_digits()
+    return load_mnist(given, download=settings.download)
+
+
+def _attacked(settings: Settings, data: Dataset, trees: int, progress: ShowProgress) -> Attacked:
+    """Return the classifier: a user's own, or a forest that is loaded or trained."""
+    if callable(settings.model):
+        ask = settings.model
+        count = checked_classifier(ask, data, getattr(ask, "__name__", type(ask).__name__))
+        answers = np.asarray(ask(data.X_test.astype(np.float64)))
+        digest = digest_of_classifier(ask, data)
+        return Attacked(ask, np.arange(count), answers, ask, "the classifier, asked again", 0, digest)
+    forest, judge, by = _forest(settings, data, trees, progress)
+    flat = forest.flat
+    return Attacked(
+        forest.predict_proba, forest.classes_, forest.predict_proba(data.X_test, threads=settings.threads),
+        judge, by, forest.n_trees, fingerprint(flat.words, flat.roots, flat.values),
+    )  # fmt: skip
 
 
 def _forest(
     settings: Settings, data: Dataset, trees: int, progress: ShowProgress
 ) -> tuple[CompiledForest, Callable[[NDArray[Any]], Any], str]:
     """Return the forest, and the classifier (with its name) that is to confirm the adversarials."""
+    assert not callable(settings.model)
     path = None if settings.model is None else Path(settings.model)
     if path is not None and not os.access(path.parent, os.W_OK if not path.exists() else os.R_OK):
         raise ValueError(
@@ -180,6 +224,11 @@ def _forest(
             )
         second = CompiledForest(forest.flat, engine="numpy")
         return forest, second.predict_proba, "the second evaluator (NumPy)"
+    if not len(data.X_train):
+        raise ValueError(
+            f"data {data.name} has no X_train and y_train to train a forest on: give them, or a model of "
+            "your own"
+        )
     model = train_forest(
         data, trees=trees, seed=settings.seed, progress=lambda k, n: progress("training", k, n, "trees")
     )

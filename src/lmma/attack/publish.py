@@ -76,8 +76,9 @@ def publish(
         )
     )
     write_text(out / "table.md", markdown(report))
+    who = "random forest" if report.trees else "classifier"
     lead = (
-        "Inputs close to correctly classified ones that a random forest gets wrong, found from its"
+        f"Inputs close to correctly classified ones that a {who} gets wrong, found from its"
         " probabilities alone: section 4.2 of Loshchilov, Glasmachers and Beyer (2017)."
     )
     write_text(out / "index.html", as_html("Adversarial inputs without gradients", lead, parts))
@@ -116,7 +117,7 @@ def _rows(report: AttackReport) -> list[list[str]]:
 def _sentences(report: AttackReport) -> list[str]:
     """Return what else there is to say."""
     said = [
-        f"{report.dataset.name}: a forest of {report.trees} trees, accuracy {report.accuracy:.2%} on the"
+        f"{report.dataset.name}: {_model(report)}, accuracy {report.accuracy:.2%} on the"
         f" test images; {report.attacked} correctly classified ones attacked. L2 and Linf are medians over"
         f" the successes, queries the median until the first adversarial. Confirmed by {report.by}."
     ]
@@ -127,6 +128,10 @@ def _sentences(report: AttackReport) -> list[str]:
             f" {method} in {p.second_lower}; {p.ties} ties."
         )
     return said
+
+
+def _model(report: AttackReport) -> str:
+    return f"a forest of {report.trees} trees" if report.trees else "a classifier of the user's"
 
 
 def markdown(report: AttackReport) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lmma.kernels.words import one_line
 from lmma.store import Store, key_of
 
 __all__ = ["KIND", "Record", "RecordKeeper", "RecordStore", "fingerprint", "record_fault"]
@@ -63,6 +64,10 @@ class Record:
     curve: NDArray[np.float64]
     adversarial: NDArray[Any]
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        end = f"class {self.found} at L2 = {self.l2:.3g}" if self.success else "no success"
+        return f"<attack on image {self.image}: class {self.label}, {end}, {self.queries} queries>"
 
     def numbers(self) -> dict[str, Any]:
         """Return all that is equal whenever the attack is made again, but the arrays."""
@@ -130,6 +135,11 @@ class RecordStore:
     def __init__(self, store: Store, settings: Mapping[str, Any]) -> None:
         self.store, self.settings = store, dict(settings)
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return (
+            f"<records of {one_line(self.settings.get('method', 'attacks'), 40)} in {self.store.path.name}>"
+        )
 
     def done(self, images: Sequence[int]) -> set[int]:
         """Return which of `images` have a record."""

@@ -11,6 +11,7 @@ import numpy as np
 from lmma.checking import advice
 from lmma.checking.measure import MIDDLE, ONE, Findings
 from lmma.checking.probe import Probe
+from lmma.output.progress import readable
 
 NAMED = 3  # variables named in a sentence
 
@@ -47,14 +48,7 @@ def _time(probe: Probe) -> str:
     usual = f"{duration(seconds)} a call, the slowest {duration(max(probe.seconds))}"
     if seconds < advice.SLOW:
         return usual
-    return f"{usual}; 1,000 calls one after another take {_long(1000 * seconds)}"
-
-
-def _long(seconds: float) -> str:
-    for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.2g} {name}"
-    return f"{seconds:.2g} seconds"
+    return f"{usual}; 1,000 calls one after another take {readable(1000 * seconds)}"
 
 
 def _failures(probe: Probe) -> str:

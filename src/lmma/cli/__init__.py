@@ -7,12 +7,14 @@ when it is called for; its line in the list of commands stands here.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from lmma.cli.completion import complete_words
 from lmma.cli.status import INTERRUPTED, OK, UNWRITTEN, UsageError
 from lmma.cli.streams import unfailing_streams
 
@@ -76,6 +78,8 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; a user's mistake is one line on standard error."""
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
+        complete_words(build_parser(_command_in(os.environ.get("COMP_LINE", "").split())))
     words = _with_negative_numbers(list(sys.argv[1:] if argv is None else argv))
     with unfailing_streams() as (out, _):
         try:
@@ -96,9 +100,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return UNWRITTEN
 
 
+def _command_in(words: list[str]) -> str | None:
+    return next((word for word in words if word in COMMANDS), None)
+
+
 def _main(words: list[str]) -> int:
-    command = next((word for word in words if word in COMMANDS), None)
-    parser = build_parser(command)
+    parser = build_parser(_command_in(words))
     try:
         args = parser.parse_args(words)
     except SystemExit as end:  # --help has been printed

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from lmma.cli import arguments, status
 from lmma.cli.common import attack_records, sigterm_as_ctrl_c
 from lmma.cli.status import UsageError
+from lmma.cli.target import named_object
 from lmma.output.progress import StatusLine, bar
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 EPILOG = """\
 Without --data the 1,797 digits of 8 x 8 pixels that come with scikit-learn are attacked: no download, done
 in less than a minute. For MNIST give the folder with its four files, plain or .gz, or --download.
+
+A classifier and images of your own: --model module:predict_proba, which maps rows to class probabilities, and
+--data with an .npz file or module:function that gives X, one image a row, and y, the columns of their classes
+(also high, the brightest value, and shape). Modules in the current directory are found.
 
 The folder --out receives store.sqlite (every finished image; the same command goes on where it was
 interrupted), one .csv for each method, gallery.png, progress.png, success.png, table.md and index.html; for
@@ -34,6 +40,7 @@ exit status:
 examples:
   lmma attack
   lmma attack --method lm-ma-es,ma-es,csa-es --images 200 --clip --round
+  lmma attack --model mymodule:predict_proba --data mymodule:images --images 20 --sigma0 0.1
   lmma attack --data mnist/ --model forest.npz --images 1000 --threads -1
   lmma attack --data mnist/ --model forest.npz --images all --clip --round --out out/8-bit
 """
@@ -52,9 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     what = parser.add_argument_group("what to attack")
     add = what.add_argument
-    add("--data", metavar="DIR", help="folder with the MNIST files (default: scikit-learn's digits)")
+    add("--data", metavar="WHERE",
+        help="folder with the MNIST files, an .npz file with X and y, or module:function that returns them "
+        "(default: scikit-learn's digits)")  # fmt: skip
     add("--download", action="store_true", help="MNIST from the cache, or from OpenML")
-    add("--model", metavar="FILE", help="forest to load, or to train and save here (.npz, no pickle)")
+    add("--model", metavar="WHICH",
+        help="forest to load, or to train and save here (.npz, no pickle); or module:predict_proba, a "
+        "function from rows to class probabilities")  # fmt: skip
     add("--trees", metavar="N", type=arguments.count,
         help="size of a forest to be trained (default: 1000; 200 for the digits)")  # fmt: skip
     add("--images", metavar="N|all", type=_images, default=50,
@@ -103,9 +114,9 @@ def run(args: argparse.Namespace) -> int:
         for name in methods:
             strategy_class(name)
         settings = pipeline.Settings(
-            data=args.data, download=args.download, model=args.model, trees=args.trees, seed=args.seed,
-            images=args.images, methods=methods, sigma0=args.sigma0, budget=args.budget, clip=args.clip,
-            round=args.round, target=args.target_class, threads=args.threads,
+            data=_data(args.data), download=args.download, model=_model(args.model), trees=args.trees,
+            seed=args.seed, images=args.images, methods=methods, sigma0=args.sigma0, budget=args.budget,
+            clip=args.clip, round=args.round, target=args.target_class, threads=args.threads,
         )  # fmt: skip
         shown = None if args.quiet else Bar()
         try:
@@ -139,6 +150,37 @@ def run(args: argparse.Namespace) -> int:
         print(f"page: {args.out / 'index.html'}")
     sound = all(report.confirmed[m] == s.successes for m, s in report.summaries.items())
     return status.OK if sound else status.UNSOLVED
+
+
+def _is_named(text: str | None) -> bool:
+    """Return whether it reads as module:name rather than as a file, C:\\data included."""
+    return text is not None and re.fullmatch(r"[A-Za-z_][\w.]+:[A-Za-z_][\w.]*", text) is not None
+
+
+def _data(given: str | None) -> Any:
+    """Return what --data means: a path as it is, or the images that module:function returns."""
+    if given is None or not _is_named(given):
+        return given
+    from lmma.attack.own import dataset_of
+
+    found = named_object(given, "--data")
+    if callable(found):
+        try:
+            found = found()
+        except Exception as error:
+            raise UsageError(f"--data: {given} failed: {type(error).__name__}: {error}") from None
+    return dataset_of(found, given)
+
+
+def _model(given: str | None) -> Any:
+    """Return what --model means: a path as it is, or the function module:predict_proba."""
+    if given is None or not _is_named(given):
+        return given
+    found = named_object(given, "--model")
+    found = getattr(found, "predict_proba", found)  # of a fitted model of scikit-learn's kind
+    if not callable(found):
+        raise UsageError(f"--model: {given} is {found!r:.60}, not a function from rows to probabilities")
+    return found
 
 
 def _ledger(out: Path) -> Table:

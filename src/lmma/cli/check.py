@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lmma.cli import arguments, status
+from lmma.cli.completion import offer, problem_names
 from lmma.cli.options import FLAGS, add_run_options, given_options, in_shell, respelled
 from lmma.cli.start import add_start, first_step, start, start_in
 from lmma.cli.status import UsageError
@@ -48,7 +49,12 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="a built-in problem, or module:function")
+    offer(
+        parser.add_argument(
+            "target", metavar="TARGET", nargs="?", help="a built-in problem, or module:function"
+        ),
+        problem_names,
+    )
     parser.add_argument("--command", metavar="'PROGRAM ...'", help="an external program as the objective")
     add_start(parser)
     add_run_options(parser, {"maxtime": f"{LONGEST:g}"}, SHARED)

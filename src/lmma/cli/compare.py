@@ -6,19 +6,24 @@ import argparse
 
 from lmma.cli import arguments
 from lmma.cli.common import add_campaign_arguments, carry_out, command_line, in_words
+from lmma.cli.completion import method_names, offer, problem_names
 from lmma.cli.target import import_methods_here
 
 EPILOG = """\
 A method is a name from `lmma methods` or module:Class, any strategy that passes
 lmma.testing.check_strategy; modules in the current directory are found. Peers as published are pycma,
 pycma-vkd, cmaes-sep, fcmaes-crfmnes and pypop7-lmcma, where their packages are installed. A problem is a name
-from `lmma problems`, also with rotated- or shifted- before it.
+from `lmma problems`, also with rotated- or shifted- before it, or module:function: a function of a vector,
+started uniformly in [-5, 5]^n, or a lmma.problems.Problem, which says where. Where it fails, a candidate
+ranks last.
 
 Finished runs are kept in OUT/store.sqlite and never done twice: add a method, a dimension or seeds, and only
-what is new is run. OUT then holds the figure, tables and report.html.
+what is new is run (a function that has changed needs another OUT). OUT then holds the figure, tables and
+report.html.
 
 examples:
   lmma compare --problems sphere,rotated-cigar --methods lm-ma-es,ma-es --dims 32,64,128
+  lmma compare --problems mymodule:loss --methods auto,lm-ma-es --dims 30 --target 0.1 --sigma0 0.5
   lmma compare --problems rosenbrock --methods lm-ma-es,mine:MyES --dims 20 --seeds 11 --workers 2
 """
 
@@ -26,10 +31,14 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    parser.add_argument("--problems", metavar="NAME,NAME", required=True, help="what to minimise")
-    parser.add_argument(
+    what = parser.add_argument(
+        "--problems", metavar="NAME,NAME", required=True, help="what to minimise; names or module:function"
+    )
+    offer(what, problem_names, between_commas=True)
+    how = parser.add_argument(
         "--methods", metavar="NAME,NAME", required=True, help="with what; names or module:Class"
     )
+    offer(how, method_names, between_commas=True)
     parser.add_argument("--dims", metavar="N,N", required=True, help="in how many dimensions")
     parser.add_argument("--seeds", metavar="N", type=arguments.count, default=5, help="runs of each (5)")
     parser.add_argument(
@@ -51,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from lmma.experiments.publish import publish_comparison
     from lmma.experiments.tasks import Grid
 
-    import_methods_here(arguments.names(args.methods))
+    import_methods_here([*arguments.names(args.methods), *arguments.names(args.problems)])
     dims = tuple(arguments.numbers(args.dims, "--dims"))
     grid = Grid(
         arguments.names(args.problems),

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lmma.cli import arguments, status
+from lmma.cli.completion import offer, problem_names
 from lmma.cli.space import with_space_file
 from lmma.cli.start import DEFAULT_DIM, add_start, first_step, start, start_in
 from lmma.cli.status import UsageError
@@ -59,9 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from lmma.cli.options import add_run_options
 
     parser.epilog = EPILOG
-    parser.add_argument(
+    target = parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="a built-in problem, or module:function; see below"
     )
+    offer(target, problem_names)
     parser.add_argument("--command", metavar="'PROGRAM ...'", help="an external program as the objective")
 
     add_start(parser)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Container
 from typing import Any
 
 from lmma.cli import arguments
+from lmma.cli.completion import method_names, offer
 from lmma.cli.target import named_object
 from lmma.run.options import Kind, RunOptions, Spelling, spellings
 
@@ -44,17 +45,20 @@ def add_run_options(
 def _add(group: argparse._ArgumentGroup, name: str, spelling: Spelling, default: Any, told: str) -> None:
     # What is not given is not there: defaults stand in RunOptions alone
     text = spelling.help + (f" (default: {told})" if told else "")
+    flags = dict.fromkeys((spelling.flag, spelling.in_python(name)))
     shared: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text.replace("%", "%%")}
     if spelling.kind == "switch" and default is True:
-        group.add_argument(spelling.flag, action=argparse.BooleanOptionalAction, **shared)
+        group.add_argument(*flags, action=argparse.BooleanOptionalAction, **shared)
     elif spelling.kind == "switch":
-        group.add_argument(spelling.flag, action="store_true", **shared)
+        group.add_argument(*flags, action="store_true", **shared)
     elif spelling.choices:
-        group.add_argument(spelling.flag, choices=spelling.choices, **shared)
+        group.add_argument(*flags, choices=spelling.choices, **shared)
     else:
         action = "append" if spelling.kind == "constant" else "store"
         reader = READERS.get(spelling.kind, str)
-        group.add_argument(spelling.flag, action=action, type=reader, metavar=spelling.metavar, **shared)
+        added = group.add_argument(*flags, action=action, type=reader, metavar=spelling.metavar, **shared)
+        if name == "method":
+            offer(added, method_names)
 
 
 def _told(default: Any) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from lmma.experiments.claims import judge
 from lmma.experiments.claims.ledger import Claim
-from lmma.experiments.schedule.eta import readable
 from lmma.experiments.tasks import Solve, Task
+from lmma.output.progress import readable
 from lmma.store import Record
 
 MANY = 12  # groups of tasks that are named one by one

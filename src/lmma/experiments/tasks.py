@@ -8,6 +8,7 @@ from importlib import util
 from typing import Any, ClassVar
 
 from lmma import problems
+from lmma.experiments.own_problems import find_problem
 from lmma.experiments.peers import PEERS, peer_class
 from lmma.kernels.install import how_to_install
 from lmma.store import Record, key_of
@@ -43,7 +44,7 @@ class Task:
 class Solve(Task):
     """One run of a method on a problem, to a target: the unit of every comparison."""
 
-    problem: str
+    problem: str  # a name, or "module:function"
     method: str  # a registered name, that of a peer, or "module:Class"
     n: int
     seed: int
@@ -69,7 +70,7 @@ class Solve(Task):
 
     def refuse_what_is_unknown(self) -> None:
         """Raise ValueError if there is no such problem or method."""
-        problems.get(self.problem)
+        find_problem(self.problem)
         find_method(self.method)
 
 

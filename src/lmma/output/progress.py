@@ -40,6 +40,12 @@ class StatusLine:
         self._next = 0.0
         self._open = False  # whether the terminal shows a line that is to be renewed
 
+    @property
+    def width(self) -> int | None:
+        """How many signs a line may have; None where there is no limit."""
+        columns = _width(self.stream) if self.live else 0
+        return columns - 1 if columns > 4 else None  # a full line already wraps on some terminals
+
     def due(self) -> bool:
         """Return whether it is time to :meth:`show` again."""
         return self.stream is not None and time.monotonic() >= self._next
@@ -102,3 +108,14 @@ def bar(share: float, length: int = 24) -> str:
     """Return ``share`` of a whole as a bar of ``length`` signs."""
     filled = round(length * min(max(share, 0.0), 1.0))
     return f"[{'#' * filled}{'.' * (length - filled)}]"
+
+
+def readable(seconds: float) -> str:
+    """Return a duration as people say it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.0f} days"

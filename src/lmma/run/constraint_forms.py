@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lmma.kernels.words import one_line
 from lmma.strategies.parts.bounds import Values
 from lmma.strategies.parts.checks import nearest, shown
 
@@ -33,6 +34,9 @@ class Returned:
 
     lb: Any = -math.inf
     ub: Any = 0.0
+
+    def __repr__(self) -> str:
+        return f"Returned(lb={one_line(shown(self.lb), 60)}, ub={one_line(shown(self.ub), 60)})"
 
 
 @dataclass(frozen=True)

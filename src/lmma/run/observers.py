@@ -1,4 +1,4 @@
-"""Watching a run: what observers are shown, a thinned record, a log, a line of progress, a callback."""
+"""Watching a run: what observers are shown, a thinned record, a log, a callback."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
-
-from lmma.output.progress import StatusLine
 
 if TYPE_CHECKING:
     from lmma.run.run import Run
@@ -221,54 +219,6 @@ def _cut_after(path: str, evaluations: float) -> None:
             end += len(line)
     if end < os.path.getsize(path):
         os.truncate(path, end)
-
-
-class ProgressLine:
-    """Shows a run on a stream: one line renewed in place on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, maxfevals: int | None = None, stream: TextIO | None = None) -> None:
-        self.status = StatusLine(stream)
-        self.maxfevals = maxfevals
-        self._last: Progress | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        """Show the run if it is time to."""
-        self._last = progress
-        if self.status.due():
-            self.status.show(self.line(progress))
-
-    def close(self) -> None:
-        """Show where the run ended."""
-        if self._last is not None:
-            self.status.show(self.line(self._last))
-            self.status.close()
-
-    def line(self, progress: Progress) -> str:
-        """Return the run in one line."""
-        rate = progress.evaluations / progress.seconds if progress.seconds > 0 else 0.0
-        parts = [
-            f"{progress.evaluations:>9,} evaluations",
-            f"best {progress.best_fun:.6e}",
-            f"sigma {progress.sigma:.2e}",
-            f"{rate:,.0f}/s",
-        ]
-        if self.maxfevals is not None:
-            parts[0] += f" ({min(1.0, progress.evaluations / self.maxfevals):.0%})"
-            if rate > 0:
-                parts.append(f"{max(0.0, self.maxfevals - progress.evaluations) / rate:,.0f} s to the budget")
-        if progress.violation > 0:
-            parts.insert(2, f"violation {progress.violation:.2e}")
-        if progress.restarts:
-            parts.append(f"restart {progress.restarts}")
-        if progress.quality < 0.8:
-            parts.append(f"noise: quality {progress.quality:.2f}")
-            if progress.rate < 1.0:
-                parts.append(f"rate {progress.rate:.2g}")
-            if progress.repeats > 1.0:
-                parts.append(f"{progress.repeats:.3g} evaluations a candidate")
-        if progress.failures:
-            parts.append(f"{progress.failures:,} failed")
-        return "  ".join(parts)
 
 
 def calls_back(callback: Callable[..., Any], run: Run) -> Observer:

@@ -55,6 +55,10 @@ class Spelling:
     choices: tuple[str, ...] = ()
     library_only: str = ""  # why there is no flag
 
+    def in_python(self, name: str) -> str:
+        """Return the flag that is spelled as the argument ``name`` is, which does the same."""
+        return self.flag if self.kind == "constant" else f"--{name.replace('_', '-')}"
+
 
 def option(default: Any, help: str, flag: str = "", kind: Kind = "word", **more: Any) -> Any:
     """Return a field of :class:`RunOptions` that knows its meaning and its command-line spelling."""

@@ -14,9 +14,10 @@ from lmma.run.counters import Counters, SingleRun
 from lmma.run.generation import run_until_stopped
 from lmma.run.interrupts import Interrupts
 from lmma.run.noise import Centre, Verdict, settle
-from lmma.run.observers import JsonLog, Observer, Progress, ProgressLine, Recorder, calls_back
+from lmma.run.observers import JsonLog, Observer, Progress, Recorder, calls_back
 from lmma.run.options import RunOptions
 from lmma.run.polish import Polished, polish
+from lmma.run.progress_line import ProgressLine
 from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
 from lmma.run.stopping import Stop, rules_for
@@ -156,7 +157,7 @@ class Run:
 
     def _execute(self) -> None:
         """Search, and leave checkpoint, workers and files in order, whatever ends it."""
-        line = ProgressLine(self.options.maxfevals) if self.options.progress else None
+        line = self._line() if self.options.progress else None
         try:
             self.stop = self._search(self._watching(line))
         except KeyboardInterrupt:
@@ -172,6 +173,11 @@ class Run:
                 self.log.close("" if self.stop is None else self.stop.reason)
             if isinstance(self.options.callback, Tracker):
                 self.options.callback.ended()
+
+    def _line(self) -> ProgressLine:
+        counters, options = self.counters, self.options
+        begun = (counters.evaluations, counters.seconds)
+        return ProgressLine(options.maxfevals, maxtime=options.maxtime, begun=begun)
 
     def _release(self) -> None:
         """Let go of workers and of the checkpoint, which others may use from now on."""

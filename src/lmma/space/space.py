@@ -12,8 +12,10 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from lmma.kernels.words import one_line
 from lmma.space.variables import Searched, Values, Variable
 
+LONGEST = 160  # signs of a line that shows every variable
 STEP = 0.3  # of the width of a variable: the first step size
 
 
@@ -75,7 +77,11 @@ class Space(Mapping[str, Variable]):
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
 
     def __repr__(self) -> str:
-        return f"Space({', '.join(f'{name}={variable!r}' for name, variable in self.items())})"
+        words = f"Space({', '.join(f'{name}={variable!r}' for name, variable in self.items())})"
+        if len(words) <= LONGEST:
+            return words
+        few = one_line(", ".join(list(self)[:3]), 100) + (", ..." if len(self) > 3 else "")
+        return f"<space: {len(self)} variables, {few}; n={self.n}>"
 
     def searched(self) -> Iterator[tuple[str, Searched, slice]]:
         """Yield name, variable and coordinates of all that is not fixed."""

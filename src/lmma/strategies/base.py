@@ -43,6 +43,7 @@ from lmma.strategies.parts.noise import Treatment
 from lmma.strategies.parts.recombination import Array, Indices, default_popsize
 from lmma.strategies.parts.settling import Settling
 from lmma.strategies.parts.ties import Ties
+from lmma.strategies.parts.trace import Trace, draw
 from lmma.strategies.stateful import Stateful
 
 if TYPE_CHECKING:
@@ -195,6 +196,7 @@ class Strategy(_Recorded, Stateful):
         self.first_scale = 0.0  # the largest |value| of the first generation in which values differed
         self.flat_for = 0  # generations in a row in which all values were equal
         self.ties = Ties()
+        self.trace = Trace()
         self.ranked_values: npt.NDArray[np.float64] = np.empty(0)
         # Where discrete coordinates are made to change now and then, the better candidates tell convergence
         self.judged = 1.0 if self.integers is None else 0.6
@@ -317,12 +319,23 @@ class Strategy(_Recorded, Stateful):
                 self._treat_noise(raw)
             self.sigma = min(self.sigma, self.max_sigma)
         self.generation = generation + 1  # [A1:20]
+        self.trace.take(generation, (self.evaluations, self.best_fun, self.sigma, self.failures))
         self._asked = None
         if self.noise.treatment is not None and self.noise.wanted_popsize != self.popsize:
             self._resize(self.noise.wanted_popsize)
         if self._placed:
             del self._injected[: self._placed]
             self._placed = 0
+
+    def plot(self, *, target: float | None = None, title: str | None = None) -> Any:
+        """Return a ``matplotlib.figure.Figure`` of the best value and the step size over evaluations.
+
+        It shows what this object has been told, in at most a thousand points.
+        """
+        if not self.generation:
+            raise ValueError("es.plot() draws what was told: nothing was yet")
+        last = (self.evaluations, self.best_fun, self.sigma, self.failures)
+        return draw(self.trace.columns(last), target, title or f"{self.name}, n = {self.n}")
 
     @property
     def result(self) -> OptimizeResult:

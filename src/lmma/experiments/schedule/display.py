@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from lmma.experiments.schedule.eta import readable
 from lmma.experiments.tasks import Task
-from lmma.output.progress import StatusLine, bar
+from lmma.output.progress import StatusLine, bar, readable
 from lmma.store import Record
 
 QUIET = 60.0  # seconds between two lines in a pipe about what is under way

@@ -177,14 +177,3 @@ def time_left(seconds: Iterable[float], workers: int) -> float:
     for length in sorted(seconds, reverse=True):
         ends[ends.index(min(ends))] += length
     return max(ends)
-
-
-def readable(seconds: float) -> str:
-    """Return a duration as people say it."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5400:
-        return f"{round(seconds / 60)} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:.0f} days"

@@ -18,6 +18,7 @@ import numpy as np
 
 import lmma
 from lmma import kernels, problems
+from lmma.experiments.own_problems import find_problem
 from lmma.experiments.peers import ADAPTORS, PEERS
 from lmma.experiments.schedule import coco
 from lmma.experiments.schedule.objective import Array, Report, WatchedObjective
@@ -120,7 +121,7 @@ def _processor() -> str:
 
 
 def _solve(task: Solve, report: Report | None, unfinished: UnfinishedRuns | None) -> dict[str, Any]:
-    problem = problems.get(task.problem)
+    problem = find_problem(task.problem)
     # The start depends on the seed alone, so that all methods set out from the same point.
     x0 = problems.suites.start(problem, task.n, np.random.default_rng([task.seed, task.n]))
     problem.function(x0[np.newaxis])  # draws the rotation, if there is one, before the clock starts

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from lmma.experiments.schedule.display import Display, InFlight
-from lmma.experiments.schedule.eta import Clock, readable, time_left
+from lmma.experiments.schedule.eta import Clock, time_left
 from lmma.experiments.schedule.processes import TaskWorker, ready
 from lmma.experiments.schedule.unfinished import EVERY, FOLDER, UnfinishedRuns
 from lmma.experiments.tasks import Solve, Task, refuse_what_is_unknown, unique
+from lmma.output.progress import readable
 from lmma.store import Store
 
 HEARTBEAT = 60.0  # seconds between two renewals of the claims in the store

@@ -33,6 +33,9 @@ class Series:
     colour_of: str = ""  # another label whose colour to share
     unreached: tuple[Unreached, ...] = ()  # drawn as open markers with an arrow
 
+    def __repr__(self) -> str:
+        return f"<series {self.label[:60]!r}: {len(self.x)} points>"
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -46,6 +49,9 @@ class Panel:
     log_y: bool = True  # otherwise y is a share, from 0 to 1
     target: float | None = None
     guides: tuple[str, ...] = ()  # of GROWTHS, drawn as thin lines to hold slopes against
+
+    def __repr__(self) -> str:
+        return f"<panel {self.title[:60]!r}: {len(self.series)} series>"
 
     def measured(self) -> list[tuple[float, float]]:
         """Return every point of every series, reached or not."""
@@ -90,6 +96,9 @@ class FigureData:
     columns: int = 3
     share_x: bool = True  # whether panels with the same x show the same range
     order: tuple[str, ...] = field(default=())  # labels in the order that fixes their colours
+
+    def __repr__(self) -> str:
+        return f"<figure {self.name[:60]!r}: {len(self.panels)} panels>"
 
     def labels(self) -> list[str]:
         """Return the labels of all series, in the order that fixes their colours."""

@@ -68,6 +68,11 @@ class Box(ABC):
         self.fixed = self.lower == self.upper  # in single precision, one number may be all that is between
         self.finite = bool(np.any(np.isfinite(lower)) or np.any(np.isfinite(upper)))
 
+    def __repr__(self) -> str:
+        low, high = (f"{float(self.lower.min()):g}", f"{float(self.upper.max()):g}")
+        fixed = f", {int(np.count_nonzero(self.fixed))} fixed" if np.any(self.fixed) else ""
+        return f"<box: n={len(self.lower)}, from {low} to {high}, {self.name or type(self).__name__}{fixed}>"
+
     def repair(self, candidates: Array, rows: Indices | None = None) -> None:
         """Move ``candidates``, or some rows of them, into the box, in place."""
         if rows is None:

@@ -1,0 +1,55 @@
+"""es.plot(): what a strategy was told, as a figure."""
+
+import numpy as np
+import pytest
+
+import lmma
+from lmma.strategies.parts.trace import KEPT, Trace
+
+
+def told(method, generations, **options):
+    es = lmma.strategy(method, np.ones(6), 0.5, rng=1, **options)
+    for _ in range(generations):
+        es.tell(np.sum(es.ask() ** 2, axis=1))
+    return es
+
+
+@pytest.mark.parametrize("method", lmma.methods())
+def test_the_figure_ends_where_the_strategy_is(method):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    es = told(method, 20)
+    above, below = es.plot(target=1e-3).axes
+    assert above.lines[0].get_xdata()[-1] == es.evaluations
+    assert above.lines[0].get_ydata()[-1] == es.best_fun
+    assert below.lines[0].get_ydata()[-1] == es.sigma
+    assert len(above.lines[0].get_xdata()) == 20
+
+
+def test_choices_are_drawn_too():
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    space = lmma.Space(a=lmma.Real(-1, 1), b=lmma.Choice(["p", "q", "r"]))
+    es = lmma.strategy("lm-ma-es", space, rng=1)
+    for _ in range(5):
+        es.tell([row[0] ** 2 + row[1] for row in es.ask()])
+    assert es.plot(title="mine").get_suptitle() == "mine"
+
+
+def test_before_anything_was_told_there_is_nothing_to_draw():
+    with pytest.raises(ValueError, match="nothing was yet"):
+        lmma.LMMAES(np.ones(3), 0.5).plot()
+
+
+def test_a_long_run_is_thinned_evenly():
+    trace = Trace()
+    for k in range(20_000):
+        trace.take(k, (k, float(-k), 1.0, 0))
+    columns = trace.columns((20_000, -20_000.0, 1.0, 0))
+    x = columns["evaluations"]
+    assert KEPT / 2 <= len(x) <= KEPT + 1
+    assert (x[0], x[-1]) == (0, 20_000)
+    assert len(set(np.diff(x[:-1]).tolist())) == 1
+
+
+def test_the_record_is_no_part_of_the_state():
+    es = told("lm-ma-es", 5)
+    assert not any("trace" in name for name in es.get_state())
