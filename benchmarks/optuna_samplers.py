@@ -107,7 +107,9 @@ def values(file, studies, samplers, seeds, seconds):
     for name in studies:
         for seed in seeds:
             for sampler in samplers:
-                if (name, sampler, seed) in done or (sampler == "CmaEsSampler, separable" and name == "mixed"):
+                if (name, sampler, seed) in done or (
+                    sampler == "CmaEsSampler, separable" and name == "mixed"
+                ):
                     continue
                 record = {"study": name, "sampler": sampler, "seed": seed} | run(name, sampler, seed, seconds)
                 with open(file, "a", encoding="utf-8") as out:
@@ -127,7 +129,9 @@ def table(file):
         print(f"\n{name}: median best value (seeds), of {budget:,} trials\n")
         marks = sorted({int(k) for r in found if r["study"] == name for k in r["reached"]})
         shown = [m for m in marks if sum(str(m) in r["reached"] for r in found if r["study"] == name) > 1]
-        print("| sampler | " + " | ".join(f"{m:,}" for m in shown) + " |\n|---" * 1 + "|---" * len(shown) + "|")
+        print(
+            "| sampler | " + " | ".join(f"{m:,}" for m in shown) + " |\n|---" * 1 + "|---" * len(shown) + "|"
+        )
         for sampler in SAMPLERS:
             mine = [r for r in found if (r["study"], r["sampler"]) == (name, sampler)]
             cells = [[r["reached"][str(m)] for r in mine if str(m) in r["reached"]] for m in shown]
@@ -154,7 +158,10 @@ def cost(turns):
                 least[sampler] = min(least[sampler], (time.process_time() - start) / timed)
         for sampler in studies:
             ratio = least[sampler] / least["RandomSampler"]
-            print(f"{name:7} {sampler:24} {1e3 * least[sampler]:9.2f} ms a trial, {ratio:7.2f} of random", flush=True)
+            print(
+                f"{name:7} {sampler:24} {1e3 * least[sampler]:9.2f} ms a trial, {ratio:7.2f} of random",
+                flush=True,
+            )
 
 
 def _suggested(name):
@@ -163,7 +170,9 @@ def _suggested(name):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["values", "cost", "table"])
     parser.add_argument("file", nargs="?", default="optuna_samplers.jsonl")
     parser.add_argument("--seeds", type=int, nargs="+", default=[501, 502, 503, 504, 505])

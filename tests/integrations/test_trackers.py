@@ -174,7 +174,9 @@ def test_mlflow_keeps_what_was_logged(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module.set_tracking_uri(f"sqlite:///{tmp_path}/m.db" if store == "sqlite" else (tmp_path / "s").as_uri())
+        module.set_tracking_uri(
+            f"sqlite:///{tmp_path}/m.db" if store == "sqlite" else (tmp_path / "s").as_uri()
+        )
         with module.start_run() as run:
             result = minimised(mlflow(every=0))
         client = module.MlflowClient()

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LmmaSampler"]
 
-USUAL_STEP = 0.3  # of the width of a parameter, as in lmma.minimize
+USUAL_STEP = (
+    1 / 6
+)  # of the width of a parameter: trials are few, and the sampler that Optuna has takes the same
 
 
 class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
@@ -60,7 +62,7 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
     x0 : dict, optional
         Name -> value to start from; the middle of the range where it is silent.
     sigma0 : float or dict, optional
-        Initial step size as a share of a parameter's range, 0.3 by default; or name -> share.
+        Initial step size as a share of a parameter's range, a sixth by default; or name -> share.
     popsize : int, optional
         Trials per generation; ``4 + floor(3 ln n)`` by default.
     restarts : int
@@ -177,9 +179,7 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
         """Let the independent sampler tidy up."""
         self.independent_sampler.after_trial(study, trial, state, values)
 
-    def _search(
-        self, study: Study, label: str, search_space: dict[str, BaseDistribution]
-    ) -> _Search:
+    def _search(self, study: Study, label: str, search_space: dict[str, BaseDistribution]) -> _Search:
         """Return the search of a study and space as this process knows it."""
         key = (study.study_name, label)
         if key not in self._searches:

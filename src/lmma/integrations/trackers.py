@@ -36,7 +36,9 @@ def tensorboard(writer: Any, *, every: float = 1.0, prefix: str = "") -> Tracker
     """
     if not hasattr(writer, "add_scalar"):
         if not isinstance(writer, str | os.PathLike):
-            raise TypeError(f"writer must be a folder or have add_scalar(name, value, step), got {writer!r:.80}")
+            raise TypeError(
+                f"writer must be a folder or have add_scalar(name, value, step), got {writer!r:.80}"
+            )
         try:
             from tensorboard.summary import Writer
         except ImportError as error:

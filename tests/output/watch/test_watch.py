@@ -305,7 +305,10 @@ def test_a_browser_shows_a_log_and_what_is_added_to_it(browser, served, tmp_path
     assert browser.find_element("id", "state").text == "live"
     titles = [caption.text.split("\n")[0] for caption in browser.find_elements("tag name", "figcaption")]
     assert titles == ["Value", "Step size", "Speed"]
-    assert "Nothing to draw of: failures, restarts, noise, constraints." in browser.find_element("id", "note").text
+    assert (
+        "Nothing to draw of: failures, restarts, noise, constraints."
+        in browser.find_element("id", "note").text
+    )
     with open(tmp_path / "run.jsonl", "a") as log:
         log.write(rich(5000, best_fun=1e-7, failures=3, restarts=1, violation=0.5) + '{"evaluations": 60')
     drawn(browser, 51)
