@@ -4,11 +4,11 @@
     python benchmarks/optuna_samplers.py cost
     python benchmarks/optuna_samplers.py table records.jsonl
 
-Two studies: ten parameters of mixed kinds (a curved valley of four floats, two rates on a logarithmic scale, two
-integers, two choices), and 1,000 floats (an ellipsoid of condition 10^4, its optimum off the middle). ``values``
-makes the calls that a study makes of a sampler, but notes all parameters of a trial at once: Optuna copies
-what a trial has for every parameter, which at 1,000 takes longer than most samplers. Each run ends after 20 n
-trials or the given seconds of processor time. What is there is not run again. ``cost`` times real studies,
+Two studies: ten parameters of mixed kinds (a curved valley of four floats, two rates on a logarithmic scale,
+two integers, two choices), and 1,000 floats (an ellipsoid of condition 10^4, its optimum off the middle).
+``values`` makes the calls that a study makes of a sampler, but notes all parameters of a trial at once:
+Optuna copies what a trial has for every parameter, which at 1,000 takes longer than most samplers. Each run
+ends after 20 n trials or the given seconds of processor time. What is there is not run again. ``cost`` times real studies,
 samplers in turn, in one process.
 """
 
@@ -16,6 +16,7 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -58,7 +59,7 @@ STUDIES = {"mixed": (MIXED, 200), "floats": (FLOATS, 20_000)}
 
 def mixed(p):
     x = [p[f"x{i}"] for i in range(4)]
-    valley = sum(10 * (b - a * a) ** 2 + (1 - a) ** 2 for a, b in zip(x, x[1:], strict=False))
+    valley = sum(10 * (b - a * a) ** 2 + (1 - a) ** 2 for a, b in itertools.pairwise(x))
     rates = (math.log10(p["rate"]) + 3.5) ** 2 + 0.5 * (math.log10(p["decay"]) + 2) ** 2
     whole = 0.1 * (p["layers"] - 4) ** 2 + math.log2(p["width"] / 90) ** 2
     return valley + rates + whole + {"a": 2.0, "b": 0.0, "c": 1.0}[p["kind"]] + (p["mode"] == "on")

@@ -227,7 +227,8 @@ warnings.simplefilter("ignore")
 import optuna
 sys.path.insert(0, sys.argv[1])
 from test_optuna_sampler import FLOATS, LmmaSampler, sphere
-optuna.load_study(study_name="fixed", storage=sys.argv[2], sampler=LmmaSampler(FLOATS, seed=1)).optimize(sphere)
+study = optuna.load_study(study_name="fixed", storage=sys.argv[2], sampler=LmmaSampler(FLOATS, seed=1))
+study.optimize(sphere)
 """
 
 

@@ -1,4 +1,4 @@
-"""The package for OptunaHub, loaded by optunahub from this repository; skipped where that is not installed."""
+"""The package for OptunaHub, loaded by optunahub from this repository; skipped where there is none."""
 
 import re
 import warnings

@@ -77,8 +77,8 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
     Categorical parameters have a coordinate for each choice, and the largest wins. Failed and pruned trials
     rank last, those that violate constraints before them. While results of a generation are out, further
     trials are drawn in place of those that are missing; the first to return in each place is learned from.
-    Trials whose parameters were enqueued are not. A trial that Optuna tries again, as its process has died, is
-    the same candidate again.
+    Trials whose parameters were enqueued are not. A trial that Optuna tries again, as its process has died,
+    is the same candidate again.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class _Search:
             if noted is not None and noted[0] >= self.search.generation and trial.number not in retried:
                 found.append((trial, noted))
         found.sort(key=lambda f: (f[0].datetime_complete is None, f[0].datetime_complete or 0, f[0].number))
-        return [Outcome(*noted, _value(trial, sign), _violation(trial)) for trial, noted in found]
+        return [Outcome(noted[0], noted[1], _value(trial, sign), _violation(trial)) for trial, noted in found]
 
     def _is_past(self, trial: FrozenTrial, label: str) -> bool:
         noted = trial.system_attrs.get(label)

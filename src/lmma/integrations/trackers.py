@@ -1,7 +1,7 @@
-"""Runs in TensorBoard, MLflow and Weights & Biases: ``lmma.minimize(..., callback=tensorboard("runs/first"))``.
+"""Runs in TensorBoard, MLflow and Weights & Biases: ``minimize(..., callback=tensorboard("runs/first"))``.
 
-Each tool is imported when its callback is made, and by nobody else. What is sent: best and median value, sigma,
-axis ratio, scales, coordinates of the mean, failures, restarts, speed, noise and constraint violation.
+Each tool is imported when its callback is made, and by nobody else. What is sent: best and median value,
+sigma, axis ratio, scales, coordinates of the mean, failures, restarts, speed, noise and constraint violation.
 """
 
 from __future__ import annotations
