@@ -8,8 +8,8 @@ Two studies: ten parameters of mixed kinds (a curved valley of four floats, two 
 two integers, two choices), and 1,000 floats (an ellipsoid of condition 10^4, its optimum off the middle).
 ``values`` makes the calls that a study makes of a sampler, but notes all parameters of a trial at once:
 Optuna copies what a trial has for every parameter, which at 1,000 takes longer than most samplers. Each run
-ends after 20 n trials or the given seconds of processor time. What is there is not run again. ``cost`` times real studies,
-samplers in turn, in one process.
+ends after 20 n trials or the given seconds of processor time. What is there is not run again. ``cost``
+times real studies, samplers in turn, in one process.
 """
 
 import os
