@@ -4,18 +4,19 @@
     python benchmarks/optuna_samplers.py cost
     python benchmarks/optuna_samplers.py table records.jsonl
 
-Two studies: ten parameters of mixed kinds (a curved valley of four floats, two rates on a logarithmic scale, two
-integers, two choices), and 1,000 floats (an ellipsoid of condition 10^4, its optimum off the middle). ``values``
-makes the calls that a study makes of a sampler, but notes all parameters of a trial at once: Optuna copies
-what a trial has for every parameter, which at 1,000 takes longer than most samplers. Each run ends after 20 n
-trials or the given seconds of processor time. What is there is not run again. ``cost`` times real studies,
-samplers in turn, in one process.
+Two studies: ten parameters of mixed kinds (a curved valley of four floats, two rates on a logarithmic scale,
+two integers, two choices), and 1,000 floats (an ellipsoid of condition 10^4, its optimum off the middle).
+``values`` makes the calls that a study makes of a sampler, but notes all parameters of a trial at once:
+Optuna copies what a trial has for every parameter, which at 1,000 takes longer than most samplers. Each run
+ends after 20 n trials or the given seconds of processor time. What is there is not run again. ``cost``
+times real studies, samplers in turn, in one process.
 """
 
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -58,7 +59,7 @@ STUDIES = {"mixed": (MIXED, 200), "floats": (FLOATS, 20_000)}
 
 def mixed(p):
     x = [p[f"x{i}"] for i in range(4)]
-    valley = sum(10 * (b - a * a) ** 2 + (1 - a) ** 2 for a, b in zip(x, x[1:], strict=False))
+    valley = sum(10 * (b - a * a) ** 2 + (1 - a) ** 2 for a, b in itertools.pairwise(x))
     rates = (math.log10(p["rate"]) + 3.5) ** 2 + 0.5 * (math.log10(p["decay"]) + 2) ** 2
     whole = 0.1 * (p["layers"] - 4) ** 2 + math.log2(p["width"] / 90) ** 2
     return valley + rates + whole + {"a": 2.0, "b": 0.0, "c": 1.0}[p["kind"]] + (p["mode"] == "on")
@@ -107,7 +108,9 @@ def values(file, studies, samplers, seeds, seconds):
     for name in studies:
         for seed in seeds:
             for sampler in samplers:
-                if (name, sampler, seed) in done or (sampler == "CmaEsSampler, separable" and name == "mixed"):
+                if (name, sampler, seed) in done or (
+                    sampler == "CmaEsSampler, separable" and name == "mixed"
+                ):
                     continue
                 record = {"study": name, "sampler": sampler, "seed": seed} | run(name, sampler, seed, seconds)
                 with open(file, "a", encoding="utf-8") as out:
@@ -127,7 +130,9 @@ def table(file):
         print(f"\n{name}: median best value (seeds), of {budget:,} trials\n")
         marks = sorted({int(k) for r in found if r["study"] == name for k in r["reached"]})
         shown = [m for m in marks if sum(str(m) in r["reached"] for r in found if r["study"] == name) > 1]
-        print("| sampler | " + " | ".join(f"{m:,}" for m in shown) + " |\n|---" * 1 + "|---" * len(shown) + "|")
+        print(
+            "| sampler | " + " | ".join(f"{m:,}" for m in shown) + " |\n|---" * 1 + "|---" * len(shown) + "|"
+        )
         for sampler in SAMPLERS:
             mine = [r for r in found if (r["study"], r["sampler"]) == (name, sampler)]
             cells = [[r["reached"][str(m)] for r in mine if str(m) in r["reached"]] for m in shown]
@@ -154,7 +159,10 @@ def cost(turns):
                 least[sampler] = min(least[sampler], (time.process_time() - start) / timed)
         for sampler in studies:
             ratio = least[sampler] / least["RandomSampler"]
-            print(f"{name:7} {sampler:24} {1e3 * least[sampler]:9.2f} ms a trial, {ratio:7.2f} of random", flush=True)
+            print(
+                f"{name:7} {sampler:24} {1e3 * least[sampler]:9.2f} ms a trial, {ratio:7.2f} of random",
+                flush=True,
+            )
 
 
 def _suggested(name):
@@ -163,7 +171,9 @@ def _suggested(name):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["values", "cost", "table"])
     parser.add_argument("file", nargs="?", default="optuna_samplers.jsonl")
     parser.add_argument("--seeds", type=int, nargs="+", default=[501, 502, 503, 504, 505])

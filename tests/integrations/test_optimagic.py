@@ -45,7 +45,9 @@ def test_parameters_of_any_shape_bounds_and_a_batch():
 
 
 def test_optimagic_maximises_and_keeps_a_history():
-    result = om.maximize(lambda x: -sphere(x), np.zeros(4), algorithm=Lmma(sigma0=0.5, seed=1, stopping_maxiter=30))
+    result = om.maximize(
+        lambda x: -sphere(x), np.zeros(4), algorithm=Lmma(sigma0=0.5, seed=1, stopping_maxiter=30)
+    )
     assert result.fun > -0.1
     assert len(result.history.fun) == result.n_fun_evals
 

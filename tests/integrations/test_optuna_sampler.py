@@ -50,7 +50,7 @@ def test_trials_are_the_candidates_of_the_strategy():
     study = study_of(LmmaSampler(FLOATS, method="lm-ma-es", seed=1, popsize=8))
     study.optimize(sphere, n_trials=80)
     box, rng = [(0.0, 1.0)] * 5, np.random.SeedSequence([1, 0])
-    es = lmma.strategy("lm-ma-es", np.full(5, 0.5), 0.3, popsize=8, bounds=box, rng=rng)
+    es = lmma.strategy("lm-ma-es", np.full(5, 0.5), 1 / 6, popsize=8, bounds=box, rng=rng)
     for generation in range(10):
         X = -5 + 10 * es.ask()
         trials = study.trials[8 * generation : 8 * generation + 8]
@@ -185,7 +185,6 @@ def test_what_it_cannot_do_is_said():
         outside.ask().suggest_float("x0", -5, 5)
 
 
-
 def test_what_a_trial_costs_does_not_grow_with_the_study():
     study = study_of(LmmaSampler(FLOATS, seed=1, popsize=8))
     study.optimize(sphere, n_trials=400)
@@ -228,7 +227,8 @@ warnings.simplefilter("ignore")
 import optuna
 sys.path.insert(0, sys.argv[1])
 from test_optuna_sampler import FLOATS, LmmaSampler, sphere
-optuna.load_study(study_name="fixed", storage=sys.argv[2], sampler=LmmaSampler(FLOATS, seed=1)).optimize(sphere)
+study = optuna.load_study(study_name="fixed", storage=sys.argv[2], sampler=LmmaSampler(FLOATS, seed=1))
+study.optimize(sphere)
 """
 
 

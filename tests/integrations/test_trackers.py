@@ -1,4 +1,4 @@
-"""Runs in TensorBoard, MLflow and Weights & Biases, the real ones where they are installed; none can end a run."""
+"""Runs in TensorBoard, MLflow and Weights & Biases, the real ones where installed; none can end a run."""
 
 import importlib
 import logging
@@ -83,8 +83,8 @@ def test_names_of_a_space_noise_and_constraints_are_sent():
     assert {"mean/rate", "scales/width"} <= writer.scalars.keys()
     assert "constraints/violation" not in writer.scalars
     limit = {"type": "ineq", "fun": lambda x: x[0] - 1}
-    lmma.minimize(lambda x: float(x @ x), np.full(3, 2.0), 0.5, rng=1, maxiter=5, constraints=limit, noise="auto",
-                  callback=tensorboard(writer, every=0))  # fmt: skip
+    lmma.minimize(lambda x: float(x @ x), np.full(3, 2.0), 0.5, rng=1, maxiter=5, constraints=limit,
+                  noise="auto", callback=tensorboard(writer, every=0))  # fmt: skip
     assert "constraints/violation" in writer.scalars
 
 
@@ -174,7 +174,9 @@ def test_mlflow_keeps_what_was_logged(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module.set_tracking_uri(f"sqlite:///{tmp_path}/m.db" if store == "sqlite" else (tmp_path / "s").as_uri())
+        module.set_tracking_uri(
+            f"sqlite:///{tmp_path}/m.db" if store == "sqlite" else (tmp_path / "s").as_uri()
+        )
         with module.start_run() as run:
             result = minimised(mlflow(every=0))
         client = module.MlflowClient()

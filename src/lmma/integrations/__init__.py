@@ -1,4 +1,4 @@
-"""lmma inside other frameworks: each is imported by who uses it, and by nobody else."""
+"""Bring lmma into other frameworks; each is imported by who uses it, and by nobody else."""
 
 from lmma.integrations.trackers import mlflow, tensorboard, wandb
 

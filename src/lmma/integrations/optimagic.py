@@ -50,7 +50,7 @@ class Lmma(Algorithm):  # type: ignore[misc]  # optimagic may be absent
     Attributes
     ----------
     sigma0 : float, optional
-        Initial step size, about a third of the distance to where the optimum may be; of the bounds by default.
+        Initial step size, a third of the distance to where the optimum may be; of the bounds by default.
     method : str
         One of :func:`lmma.methods`, or ``"auto"``.
     population_size : int, optional
@@ -92,8 +92,8 @@ class Lmma(Algorithm):  # type: ignore[misc]  # optimagic may be absent
             return np.array(problem.batch_fun(list(X), n_cores=self.n_cores), dtype=np.float64)
 
         given: dict[str, Any] = {
-            "popsize": self.population_size, "maxfevals": self.stopping_maxfun, "maxiter": self.stopping_maxiter,
-            "ftarget": self.stopping_target,
+            "popsize": self.population_size, "ftarget": self.stopping_target,
+            "maxfevals": self.stopping_maxfun, "maxiter": self.stopping_maxiter,
         }  # fmt: skip
         if np.isfinite(lower).any() or np.isfinite(upper).any():
             given["bounds"] = list(zip(lower, upper, strict=True))

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LmmaSampler"]
 
-USUAL_STEP = 0.3  # of the width of a parameter, as in lmma.minimize
+USUAL_STEP = (
+    1 / 6
+)  # of the width of a parameter: trials are few, and the sampler that Optuna has takes the same
 
 
 class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
@@ -60,7 +62,7 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
     x0 : dict, optional
         Name -> value to start from; the middle of the range where it is silent.
     sigma0 : float or dict, optional
-        Initial step size as a share of a parameter's range, 0.3 by default; or name -> share.
+        Initial step size as a share of a parameter's range, a sixth by default; or name -> share.
     popsize : int, optional
         Trials per generation; ``4 + floor(3 ln n)`` by default.
     restarts : int
@@ -75,8 +77,8 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
     Categorical parameters have a coordinate for each choice, and the largest wins. Failed and pruned trials
     rank last, those that violate constraints before them. While results of a generation are out, further
     trials are drawn in place of those that are missing; the first to return in each place is learned from.
-    Trials whose parameters were enqueued are not. A trial that Optuna tries again, as its process has died, is
-    the same candidate again.
+    Trials whose parameters were enqueued are not. A trial that Optuna tries again, as its process has died,
+    is the same candidate again.
 
     Examples
     --------
@@ -177,9 +179,7 @@ class LmmaSampler(BaseSampler):  # type: ignore[misc]  # Optuna may be absent
         """Let the independent sampler tidy up."""
         self.independent_sampler.after_trial(study, trial, state, values)
 
-    def _search(
-        self, study: Study, label: str, search_space: dict[str, BaseDistribution]
-    ) -> _Search:
+    def _search(self, study: Study, label: str, search_space: dict[str, BaseDistribution]) -> _Search:
         """Return the search of a study and space as this process knows it."""
         key = (study.study_name, label)
         if key not in self._searches:
@@ -225,7 +225,7 @@ class _Search:
             if noted is not None and noted[0] >= self.search.generation and trial.number not in retried:
                 found.append((trial, noted))
         found.sort(key=lambda f: (f[0].datetime_complete is None, f[0].datetime_complete or 0, f[0].number))
-        return [Outcome(*noted, _value(trial, sign), _violation(trial)) for trial, noted in found]
+        return [Outcome(noted[0], noted[1], _value(trial, sign), _violation(trial)) for trial, noted in found]
 
     def _is_past(self, trial: FrozenTrial, label: str) -> bool:
         noted = trial.system_attrs.get(label)

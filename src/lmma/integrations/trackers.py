@@ -1,7 +1,7 @@
-"""Runs in TensorBoard, MLflow and Weights & Biases: ``lmma.minimize(..., callback=tensorboard("runs/first"))``.
+"""Runs in TensorBoard, MLflow and Weights & Biases: ``minimize(..., callback=tensorboard("runs/first"))``.
 
-Each tool is imported when its callback is made, and by nobody else. What is sent: best and median value, sigma,
-axis ratio, scales, coordinates of the mean, failures, restarts, speed, noise and constraint violation.
+Each tool is imported when its callback is made, and by nobody else. What is sent: best and median value,
+sigma, axis ratio, scales, coordinates of the mean, failures, restarts, speed, noise and constraint violation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def tensorboard(writer: Any, *, every: float = 1.0, prefix: str = "") -> Tracker
     """
     if not hasattr(writer, "add_scalar"):
         if not isinstance(writer, str | os.PathLike):
-            raise TypeError(f"writer must be a folder or have add_scalar(name, value, step), got {writer!r:.80}")
+            raise TypeError(
+                f"writer must be a folder or have add_scalar(name, value, step), got {writer!r:.80}"
+            )
         try:
             from tensorboard.summary import Writer
         except ImportError as error:

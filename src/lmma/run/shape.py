@@ -44,10 +44,11 @@ def look(run: Run) -> dict[str, Any]:
     """
     from lmma.strategies.mixed import Mixed
 
-    strategy: Strategy | None = run.strategy
+    whole = run.strategy
+    strategy: Strategy | None = whole
     places = None  # of the strategy's coordinates among all
-    if isinstance(strategy, Mixed):  # choices have probabilities; what is searched by steps is inside
-        strategy, places = strategy.inner, strategy.numbers
+    if isinstance(whole, Mixed):  # choices have probabilities; what is searched by steps is inside
+        strategy, places = whole.inner, whole.numbers
     metric = None if strategy is None else strategy._hess_inv()
     if strategy is None or metric is None or not hasattr(metric, "deviations"):
         return {}
@@ -67,8 +68,8 @@ def look(run: Run) -> dict[str, Any]:
     shown = np.unique(np.linspace(0, len(columns) - 1, min(len(columns), SHOWN)).astype(np.intp))
     mean = strategy._inside(strategy.mean)
     if run.options.space is not None:
-        whole = run.options.space.positions(run.strategy._inside(run.strategy.mean))
-        mean = whole if places is None else whole[places]
+        between = run.options.space.positions(whole._inside(whole.mean))
+        mean = between if places is None else between[places]
     return {
         "axis_ratio": _short(ratio),
         "steps": [_short(q) for q in np.quantile(steps, [0, 0.25, 0.5, 0.75, 1])],

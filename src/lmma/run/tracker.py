@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from lmma.run.observers import Progress
 
-PAUSE = 10.0  # after a failure it waits this many times as long as the failure took, and twice as long each time
+PAUSE = (
+    10.0  # after a failure it waits this many times as long as the failure took, and twice as long each time
+)
 
 
 class Tracker(ABC):
@@ -93,7 +95,10 @@ class Tracker(ABC):
         except Exception as error:  # whatever a tool raises: it must not end the run
             if not self.failed:
                 logging.getLogger("lmma").warning(
-                    "%s failed, the run goes on without it: %s: %s", type(self).__name__, type(error).__name__, error
+                    "%s failed, the run goes on without it: %s: %s",
+                    type(self).__name__,
+                    type(error).__name__,
+                    error,
                 )
             self.failed += 1
             self.problem = f"{type(error).__name__}: {error}"

@@ -30,8 +30,8 @@ def rich(evaluations, **more):
     named = {f"x[{k}]": [k / 10, 1e-3] for k in range(8)}
     ends = {"x[1]": 1e-3, "x[2]": 2e-3}
     return line(
-        evaluations, median_fun=2 / evaluations, axis_ratio=30.5, steps=steps, shortest=ends, longest=ends, coordinates=named,
-        quality=1.0, repeats=1.0, rate=1.0, late=0, **more,
+        evaluations, median_fun=2 / evaluations, axis_ratio=30.5, steps=steps, shortest=ends, longest=ends,
+        coordinates=named, quality=1.0, repeats=1.0, rate=1.0, late=0, **more,
     )  # fmt: skip
 
 
@@ -172,8 +172,10 @@ def test_a_reason_added_to_a_record_that_was_read_is_understood(tmp_path, at):
 
 def test_texts_in_records_that_are_none_do_no_harm(tmp_path):
     log = tmp_path / "run.jsonl"
-    odd = [{"steps": 3}, {"steps": ["a"] * 5}, {"coordinates": [1]}, {"coordinates": {"a": [1]}}, {"shortest": {"a": "b"}},
-           {"x": [1]}, {"x": {"a": {"b": ["c"] * 999}}}, {"reason": {"a": 1}}, {"longest": 3}]  # fmt: skip
+    odd = [
+        {"steps": 3}, {"steps": ["a"] * 5}, {"coordinates": [1]}, {"coordinates": {"a": [1]}}, {"x": [1]},
+        {"shortest": {"a": "b"}}, {"x": {"a": {"b": ["c"] * 999}}}, {"reason": {"a": 1}}, {"longest": 3},
+    ]  # fmt: skip
     log.write_text("".join(line(10 * k + 10, **more) for k, more in enumerate(odd)))
     follower = Follower(log)
     assert seen(follower)[0] == len(odd)
@@ -305,7 +307,10 @@ def test_a_browser_shows_a_log_and_what_is_added_to_it(browser, served, tmp_path
     assert browser.find_element("id", "state").text == "live"
     titles = [caption.text.split("\n")[0] for caption in browser.find_elements("tag name", "figcaption")]
     assert titles == ["Value", "Step size", "Speed"]
-    assert "Nothing to draw of: failures, restarts, noise, constraints." in browser.find_element("id", "note").text
+    assert (
+        "Nothing to draw of: failures, restarts, noise, constraints."
+        in browser.find_element("id", "note").text
+    )
     with open(tmp_path / "run.jsonl", "a") as log:
         log.write(rich(5000, best_fun=1e-7, failures=3, restarts=1, violation=0.5) + '{"evaluations": 60')
     drawn(browser, 51)
@@ -354,11 +359,8 @@ def test_a_browser_is_worked_by_keys_and_fingers(browser, served, tmp_path):
 
 def test_a_browser_runs_nothing_from_a_log(browser, tmp_path):
     log = tmp_path / "run.jsonl"
-    named = {HOSTILE: [0.1, 0.2]}
-    log.write_text("".join(
-        rich(10 * k, x={HOSTILE: HOSTILE}, reason=HOSTILE) .replace("x[1]", HOSTILE.replace('"', ""))
-        for k in (1, 2)
-    ) + line(30, coordinates=named, shortest={HOSTILE: 1.0}, longest={HOSTILE: 1.0}, x={HOSTILE: HOSTILE}, reason=HOSTILE))  # fmt: skip
+    named = {"coordinates": {HOSTILE: [0.1, 0.2]}, "shortest": {HOSTILE: 1.0}, "longest": {HOSTILE: 1.0}}
+    log.write_text("".join(line(10 * k, **named, x={HOSTILE: HOSTILE}, reason=HOSTILE) for k in (1, 2, 3)))
     follower = Follower(log)
     follower.update()
     text = page(HOSTILE, "once", {"logs": [follower.data() | {"name": HOSTILE}], "left_out": 0})

@@ -1,4 +1,4 @@
-"""Records of a log as columns of numbers for a page; whatever a line holds, only numbers and short texts stay."""
+"""Records of a log as columns for a page; whatever a line holds, only numbers and short texts stay."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 LONGEST = 1 << 20  # bytes of a line; what is longer is no record
 DRAWN = (
-    "evaluations", "best_fun", "median_fun", "sigma", "step", "axis_ratio", "seconds", "failures", "late", "restarts",
-    "popsize", "violation", "quality", "repeats", "rate",
+    "evaluations", "best_fun", "median_fun", "sigma", "step", "axis_ratio", "seconds", "failures", "late",
+    "restarts", "popsize", "violation", "quality", "repeats", "rate",
 )  # fmt: skip
 QUANTILES = 5  # of the steps: shortest, a quarter, half, three quarters, longest
 NAMES = 8  # coordinates whose mean and step are drawn
@@ -46,14 +46,13 @@ class Columns:
     def _row(self, record: dict[str, Any]) -> list[float | None]:
         row = [_number(record.get(name)) for name in DRAWN]
         steps = record.get("steps")
-        row += [_number(s) for s in steps] if _is_list(steps, QUANTILES) else [None] * QUANTILES
+        row += _row_of(steps, QUANTILES)
         found = record.get("coordinates")
         coordinates = found if isinstance(found, dict) else {}
         if not self.names:
             self.names = list(coordinates)[:NAMES]
         for name in self.names:
-            pair = coordinates.get(name)
-            row += [_number(v) for v in pair] if _is_list(pair, 2) else [None, None]
+            row += _row_of(coordinates.get(name), 2)
         return row
 
     def data(self, last: bytes) -> dict[str, Any]:
@@ -106,8 +105,11 @@ def _number(value: Any) -> float | None:
     return value if type(value) is int else float(f"{value:.7g}")
 
 
-def _is_list(value: Any, size: int) -> bool:
-    return isinstance(value, list) and len(value) == size
+def _row_of(found: Any, size: int) -> list[float | None]:
+    """Return a list of ``size`` numbers, all None where it is none."""
+    if not isinstance(found, list) or len(found) != size:
+        return [None] * size
+    return [_number(value) for value in found]
 
 
 def _numbers(found: Any) -> list[tuple[str, float]]:

@@ -85,4 +85,4 @@ class Metric(LinearOperator):  # type: ignore[misc]  # SciPy has no types
             for _ in range(2):  # once is not enough: what is left of old directions would come back as copies
                 v = v - basis[: step + 1].T @ (basis[: step + 1] @ v)
         matrix = np.diag(diagonal[:steps]) + np.diag(beside[1:steps], 1) + np.diag(beside[1:steps], -1)
-        return np.linalg.eigvalsh(matrix)
+        return np.asarray(np.linalg.eigvalsh(matrix), dtype=np.float64)
