@@ -12,7 +12,7 @@ PACKAGES = {
     "dask": "distributed",
 }  # fmt: skip
 # parts of lmma that bring what they need
-EXTRAS = ("plot", "report", "attack", "dask", "ray", "mpi", "optuna", "bench", "largescale")
+EXTRAS = ("plot", "report", "attack", "dask", "ray", "mpi", "optuna", "torch", "jax", "bench", "largescale")
 
 
 def how_to_install(what: str) -> str:
