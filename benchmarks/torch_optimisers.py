@@ -1,10 +1,10 @@
 """The paper's last question: do LM-MA-ES's direction vectors, fed with noisy gradients, accelerate SGD?
 
-    python benchmarks/torch_optimisers.py --out FILE.json [--data MNIST_FOLDER] [--steps 2000] [--seeds 3]
+    python benchmarks/torch_optimisers.py --out FILE.json [--data MNIST_FOLDER] [--steps 1000] [--seeds 3]
 
-``lmma.integrations.torch.LMMA`` beside SGD with momentum, Adam, Muon and L-BFGS at equal gradient evaluations,
-each over a grid of learning rates, with the same noise: quadratics of n = 1,000 plain and rotated, Rosenbrock's
-function, and MNIST by a network with one hidden layer. A table in Markdown is printed at the end.
+``lmma.integrations.torch.LMMA`` beside SGD with momentum, Adam, Muon and L-BFGS at equal gradient
+evaluations, each over a grid of learning rates, with the same noise: quadratics of n = 1,000 plain and
+rotated, Rosenbrock's function, and MNIST by a network with one hidden layer. The table is printed at the end.
 """
 
 import argparse
@@ -18,10 +18,10 @@ import torch
 from lmma.integrations.torch import LMMA
 
 RATES = {
-    "SGD": [10.0**k for k in range(-7, 1)],
+    "SGD": [10.0**k for k in range(-5, 1)],
     "Adam": [10.0**k for k in range(-5, 1)],
-    "LMMA": [10.0**k for k in range(-8, 1)],
-    "LMMA+CSA": [10.0**k for k in range(-8, 1)],
+    "LMMA": [10.0**k for k in range(-5, 1)],
+    "LMMA+CSA": [10.0**k for k in range(-5, 1)],
     "L-BFGS": [0.01, 0.1, 1.0],
     "Muon": [10.0**k for k in range(-4, 0)],
 }
@@ -140,19 +140,17 @@ def run(problem, name, rate, seed, steps):
 
 def table(records):
     """Return the median loss at the best rate, and how many decades of rates come within ten times of it."""
-    lines = [
-        "| problem | optimiser | best rate | loss | rates within 10 times, of those tried |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| problem | optimiser | best rate | loss | rates within 10 times | at the worst |"]
+    lines.append("|---|---|--:|--:|--:|--:|")
     for problem in dict.fromkeys(record["problem"] for record in records):
         for name in dict.fromkeys(record["optimiser"] for record in records if record["problem"] == problem):
             here = [r for r in records if r["problem"] == problem and r["optimiser"] == name]
             medians = {r["rate"]: sorted(r["losses"])[len(r["losses"]) // 2] for r in here}
             best = min(medians, key=medians.get)
             near = sum(value <= 10 * medians[best] for value in medians.values())
-            lines.append(
-                f"| {problem} | {name} | {best:g} | {medians[best]:.3g} | {near} of {len(medians)} |"
-            )
+            worst = max(medians.values())
+            cells = f"{best:g} | {medians[best]:.3g} | {near} of {len(medians)} | {worst:.3g}"
+            lines.append(f"| {problem} | {name} | {cells} |")
     return "\n".join(lines)
 
 
@@ -160,7 +158,7 @@ def main():
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--out", required=True)
     words.add_argument("--data", help="folder of MNIST; left out without it")
-    words.add_argument("--steps", type=int, default=2000)
+    words.add_argument("--steps", type=int, default=1000)
     words.add_argument("--seeds", type=int, default=3)
     words.add_argument("--only", default="", help="problems whose name contains this")
     args = words.parse_args()
@@ -180,10 +178,9 @@ def main():
         for name, rates in RATES.items():
             if name == "Muon" and (label != "MNIST" or not hasattr(torch.optim, "Muon")):
                 continue
-            steps = min(args.steps, 1000) if label == "MNIST" else args.steps
             for rate in rates:
                 begun = time.process_time()
-                losses = [run(problem, name, rate, seed, steps) for seed in range(args.seeds)]
+                losses = [run(problem, name, rate, seed, args.steps) for seed in range(args.seeds)]
                 records.append({"problem": label, "optimiser": name, "rate": rate, "losses": losses,
                                 "seconds": time.process_time() - begun})  # fmt: skip
                 print(label, name, rate, *(f"{loss:.3g}" for loss in losses), flush=True)

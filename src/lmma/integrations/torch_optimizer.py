@@ -74,7 +74,7 @@ class LMMA(torch.optim.Optimizer):  # type: ignore[misc]  # PyTorch may be absen
         *,
         momentum: float = 0.9,
         vectors: int = 5,
-        strength: float = 1.0,
+        strength: float = 0.3,
         csa: float = 0.0,
         weight_decay: float = 0.0,
     ) -> None:
