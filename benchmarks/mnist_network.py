@@ -70,7 +70,7 @@ def curve(digits, fun, report):
 
 
 def by_lmma(method, digits, seed, budget, given):
-    popsize, sigma0, options = given
+    popsize, sigma0, options = given  # options of minimize, and constants of the method
     net = network(seed)
     fun = objective(net, loss, batch=digits.batch)
     points, look = curve(digits, fun, budget // 12)
@@ -118,6 +118,7 @@ def main():
     words.add_argument("--sigma0", type=float)
     words.add_argument("--set", action="append", default=[])
     words.add_argument("--popsize", type=int)
+    words.add_argument("--noise", help="what is done about values that differ, for ours")
     words.add_argument("--threads", type=int, default=1)
     words.add_argument("--out")
     args = words.parse_args()
@@ -133,6 +134,8 @@ def main():
             given[0] = args.popsize or given[0]
             if args.set:
                 given[2] = {word.partition("=")[0]: float(word.partition("=")[2]) for word in args.set}
+            if args.noise and run is by_lmma:
+                given[2] = given[2] | {"noise": args.noise}
             points = run(method, digits, seed, args.evaluations, tuple(given))
             spent = {"cpu": time.process_time() - begun, "wall": time.perf_counter() - wall}
             records.append({"method": method, "seed": seed, "sigma0": given[1], "points": points, **spent})
