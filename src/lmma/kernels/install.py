@@ -14,7 +14,7 @@ PACKAGES = {
 # parts of lmma that bring what they need
 EXTRAS = (
     "plot", "report", "attack", "dask", "ray", "mpi", "optuna", "optimagic", "tensorboard", "mlflow", "wandb",
-    "rl", "bench", "largescale",
+    "torch", "jax", "rl", "bench", "largescale",
 )  # fmt: skip
 
 
