@@ -3,9 +3,9 @@
     python benchmarks/reinforcement.py --out docs/results/reinforcement/runs.jsonl
     python benchmarks/reinforcement.py --out docs/results/reinforcement/runs.jsonl --table
 
-Each finished run is a line of the file; what is there is not run again, so that the benchmark may be killed and
-started as often as one likes. Seeds 101 to 105 are nobody's: settings were looked at with seeds 1 to 3 (``--seeds``).
-The policies judged are means over fresh episodes, which count neither as episodes nor as steps.
+Each finished run is a line of the file; what is there is not run again, so that the benchmark may be killed
+and started as often as one likes. Seeds 101 to 105 are nobody's: settings are chosen with seeds 1 to 3. The
+policies judged are means over fresh episodes, which count neither as episodes nor as steps.
 """
 
 import os
@@ -78,7 +78,14 @@ def by_ars(env, seed):
     network = Network(inputs, () if policy == "linear" else (16,), actions.outputs)
     evaluate = EpisodesEvaluator(Episodes(environment, network, actions, episodes))
     rng = np.random.default_rng(seed)
-    weights, began, looked, solved, reward, count = network.start(seed), time.perf_counter(), 0, False, math.nan, 0
+    weights, began, looked, solved, reward, count = (
+        network.start(seed),
+        time.perf_counter(),
+        0,
+        False,
+        math.nan,
+        0,
+    )
     while evaluate.count < most and not solved:
         delta = rng.standard_normal((directions, network.n))
         both = np.concatenate((weights + nu * delta, weights - nu * delta))
@@ -135,7 +142,9 @@ def table(records):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--envs", nargs="+", default=list(TASKS), choices=TASKS)
     parser.add_argument("--settings", nargs="+", default=["lmma", "open-es", "ars"], choices=SETTINGS)

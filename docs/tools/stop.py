@@ -56,8 +56,8 @@ ADVICE = {
     "maxiter": "As many generations as allowed are done. One has `popsize` evaluations.",
     "maxtime": "The seconds are over. The evaluation under way is finished first.",
     "callback": "Your `callback` returned True or raised `StopIteration`.",
-    "solved": "Of [`train`](../howto/reinforcement_learning.md) alone: the mean policy has earned `solved` on average over "
-    "fresh episodes.",
+    "solved": "Of [`train`](../howto/reinforcement_learning.md) alone: the mean policy has earned `solved` "
+    "on average over fresh episodes.",
     "interrupted": "Ctrl-C (on the command line SIGTERM too). The checkpoint, if there is one, has been "
     "written: "
     'the same call goes on. `on_interrupt="raise"` has `KeyboardInterrupt` raised instead.',

@@ -11,6 +11,7 @@ import pytest
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'lmma[rl]'")
 
 import small_environments
+from lmma.cluster import Replicated
 from lmma.integrations.gymnasium import Policy, evaluate_policy, load_policy, train
 from lmma.integrations.gymnasium.environments import Environment, spaces_of
 from lmma.integrations.gymnasium.episodes import Episodes
@@ -313,7 +314,8 @@ def test_failures_are_raised_if_asked_for():
         ({"env_options": {"such": 1}}, ValueError, "such"),
         ({"env": lambda: 5, "env_options": {"such": 1}}, ValueError, "env_options"),
         ({"method": "such-es"}, ValueError, "such-es"),
-        ({"x0": [1.0, 2.0]}, ValueError, "x0"),
+        ({"x0": [1.0, 2.0]}, ValueError, "8 weights"),
+        ({"workers": Replicated("dask://nowhere:1")}, TypeError, "workers that make"),
         ({"popsiz": 7}, TypeError, "popsize"),
     ],
     ids=lambda value: None if isinstance(value, type | str) else "-".join(value) or "none",
@@ -322,6 +324,29 @@ def test_bad_input_is_refused_in_words(arguments, error, words):
     given = {"env": "CartPole-v1", **QUICK, **arguments}
     with pytest.raises(error, match=words):
         train(given.pop("env"), **given)
+
+
+def test_an_environment_of_a_script_reaches_worker_processes(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import gymnasium\n"
+        "from lmma.integrations.gymnasium import train\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Mine(CartPoleEnv):\n    pass\n"
+        "if __name__ == '__main__':\n"
+        "    gymnasium.register('Mine-v0', Mine, max_episode_steps=50, reward_threshold=49.0)\n"
+        "    result = train('Mine-v0', rng=1, workers=2, test_episodes=10, maxfevals=400)\n"
+        "    print(result.solved, result.result.failures)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "0"]
+
+
+def test_boxes_without_sides_take_outputs_as_they_are():
+    from lmma.integrations.gymnasium.environments import actions_of
+
+    box = gymnasium.spaces.Box(np.array([-np.inf, 1.0], np.float32), np.array([np.inf, 3.0], np.float32))
+    assert actions_of(box).of(np.array([[7.0, 0.5], [0.0, 9.0]])).tolist() == [[7.0, 2.5], [0.0, 3.0]]
 
 
 def test_observations_of_another_size_are_refused():

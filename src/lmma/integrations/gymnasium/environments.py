@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,11 +35,17 @@ class Actions:
         """Return the actions that rows of outputs mean, one a row."""
         if self.first is not None:
             return np.argmax(outputs, axis=1) + self.first
-        bounded = np.isfinite(self.low) & np.isfinite(self.high)
-        half = np.where(bounded, 0.5 * (self.high - self.low), 1.0)
-        middle = np.where(bounded, 0.5 * (self.high + self.low), 0.0)
+        middle, half = self._scale
         inside = np.clip(middle + half * outputs, self.low, self.high)
         return inside.astype(self.dtype).reshape(len(outputs), *self.shape)
+
+    @functools.cached_property
+    def _scale(self) -> tuple[Array, Array]:
+        """Middle and half width of the box; outputs of an unbounded one are actions as they are."""
+        bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        with np.errstate(invalid="ignore"):  # infinite sides
+            middle, half = 0.5 * (self.high + self.low), 0.5 * (self.high - self.low)
+        return np.where(bounded, middle, 0.0), np.where(bounded, half, 1.0)
 
 
 @dataclass(frozen=True)
@@ -51,10 +58,13 @@ class Environment:
         A name that Gymnasium knows, or a function without arguments that returns an environment.
     options : mapping
         Keyword arguments of ``gymnasium.make``: the environment's own, and ``max_episode_steps``.
+    spec : gymnasium.envs.registration.EnvSpec, optional
+        What is registered under the name: another process need not have registered it.
     """
 
     env: str | Callable[[], Any]
     options: Mapping[str, Any] = field(default_factory=dict)
+    spec: Any = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -75,13 +85,15 @@ class Environment:
                 raise TypeError(f"env must return an environment of gymnasium, got {shown(made)}")
             return made
         try:
-            return gymnasium.make(self.env, disable_env_checker=True, **{**self.options, **more})
+            named = self.env if self.spec is None else self.spec
+            return gymnasium.make(named, disable_env_checker=True, **{**self.options, **more})
         except gymnasium.error.Error as error:
             if hint := near(self.env):
                 raise ValueError(f"env={self.env!r} is none that Gymnasium knows{hint}") from None
             raise ValueError(f"env={self.env!r} cannot be made: {one_line(error)}") from None
-        except (ImportError, TypeError, AttributeError) as error:
-            raise ValueError(f"env={self.env!r} cannot be made: {one_line(error)}") from None
+        except Exception as error:  # of whoever wrote the environment
+            words = f"{type(error).__name__}: {one_line(error)}"
+            raise ValueError(f"env={self.env!r} cannot be made: {words}") from error
 
 
 def checked_environment(env: Any, options: Mapping[str, Any] | None = None) -> Environment:
@@ -93,7 +105,17 @@ def checked_environment(env: Any, options: Mapping[str, Any] | None = None) -> E
         )
     if callable(env) and options:
         raise ValueError("env_options are for an environment given by name: your function can pass its own")
-    return Environment(env, dict(options or {}))
+    return Environment(env, dict(options or {}), _registered(env))
+
+
+def _registered(env: Any) -> Any:
+    """Return what is registered under a name; None for a function, and for a name that nobody knows."""
+    if not isinstance(env, str):
+        return None
+    try:
+        return gymnasium.spec(env)
+    except (gymnasium.error.Error, ImportError, ValueError):
+        return None
 
 
 def spaces_of(environment: Environment) -> tuple[int, Actions]:

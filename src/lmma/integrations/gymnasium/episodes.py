@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any, final
@@ -227,6 +228,8 @@ class Batch:
         self.failed[row] = True
         self.errors.setdefault(row, error)
         if not isinstance(error, EpisodeError):
+            with contextlib.suppress(Exception):
+                self.envs[slot].close()
             self.envs[slot] = self.episodes.environment.make()
 
     def _next(self, slot: int) -> None:

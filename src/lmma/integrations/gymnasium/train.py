@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
 
@@ -181,7 +180,7 @@ class Prepared:
             if isinstance(policy, Policy):
                 watch.take_over(policy.mean, policy.scale, policy.seen)
             self.training = Training(watch, actions, threshold, int(test_episodes))
-            start = network.start(_seed(given.rng)) if x0 is None else np.asarray(x0, dtype=np.float64)
+            start = network.start(_seed(given.rng)) if x0 is None else _weights(x0, network)
             observers: Iterable[Observer] = [lambda _: watch.learn()]
             self.line = TrainingLine(self.training, given.maxfevals) if given.progress else None
             if self.line is not None:
@@ -241,12 +240,7 @@ def threshold_of(environment: Environment, solved: Any) -> float | None:
     """Return the reward at which an environment is solved: as told, or its own; None for none."""
     if solved is False:
         return None
-    own = None
-    if isinstance(environment.env, str):
-        try:
-            own = gymnasium.spec(environment.env).reward_threshold
-        except gymnasium.error.Error:
-            own = None  # whoever makes the environment says what is wrong with its name
+    own = None if environment.spec is None else environment.spec.reward_threshold
     if solved is None or solved is True:
         if solved is True and own is None:
             raise ValueError(f"{environment.name} says of no reward that solves it: give solved= a number")
@@ -270,10 +264,23 @@ def _run_options(options: Mapping[str, Any]) -> tuple[RunOptions, Any, Any]:
     for name in given:
         if name in ELSEWHERE:
             raise TypeError(f"{name} is no argument of train: use {ELSEWHERE[name]}")
+    if hasattr(given.get("workers"), "evaluator"):
+        raise TypeError(
+            "workers that make their candidates themselves cannot be told of the normalisation: "
+            "give the cluster itself"
+        )
     constants = {name: given.pop(name) for name in list(given) if name not in known}
     if constants:
         given["constants"] = {**given.get("constants", {}), **constants}
     return RunOptions(**given), x0, 1.0 if sigma0 is None else sigma0
+
+
+def _weights(x0: Any, network: Network) -> Array:
+    """Return weights to start from, as many as the network has."""
+    weights = np.asarray(x0, dtype=np.float64)
+    if weights.shape != (network.n,):
+        raise ValueError(f"x0 must be the {network.n} weights of the policy, got shape {weights.shape}")
+    return weights
 
 
 def _seed(rng: Any) -> int:
