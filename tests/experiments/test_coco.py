@@ -14,9 +14,17 @@ from lmma.cli import main
 from lmma.experiments import tasks as spec
 from lmma.experiments.analysis.runtimes import distribution, publish_runtimes, runtime_figure, shares
 from lmma.experiments.schedule.coco import TARGETS
+from lmma.experiments.schedule.coco_limits import Simulation
 from lmma.experiments.schedule.execute import perform, timeless
 from lmma.experiments.schedule.objective import WatchedObjective
-from lmma.experiments.tasks import LargeScale, record_fault, task_from
+from lmma.experiments.tasks import (
+    BbobConstrained,
+    BbobMixint,
+    BbobNoisy,
+    LargeScale,
+    record_fault,
+    task_from,
+)
 from lmma.output.plotting.style import COLOURS
 from pictures import colours_in
 
@@ -170,3 +178,42 @@ def test_the_command_draws_what_it_ran_and_runs_nothing_twice(capsys, tmp_path):
     assert "lmma bench largescale --suite bbob-largescale --dims 20 --budget 20" in page
     assert main(words) == 0
     assert "nothing left to do" in capsys.readouterr().out
+
+
+@coco
+@pytest.mark.parametrize(
+    ("kind", "function", "method"),
+    [
+        (BbobConstrained, 1, "auto"),
+        (BbobConstrained, 1, "pycma"),
+        (BbobConstrained, 1, "cobyqa"),
+        (BbobMixint, 1, "auto"),
+        (BbobMixint, 1, "pycma"),
+        (BbobNoisy, 101, "auto"),
+        (BbobNoisy, 101, "pycma"),
+    ],
+    ids=lambda value: str(getattr(value, "suite", value)),
+)
+def test_suites_with_constraints_integers_and_noise_are_run_by_everybody(kind, function, method):
+    pytest.importorskip("cma", reason="pycma is a peer")
+    task = kind(function, 1, method, 5, 1500)
+    done = perform(task)
+    assert done["evaluations"] <= 1500
+    assert done["hits"][25] is not None  # 1e-3, on spheres
+    assert timeless(perform(task)) == timeless(done) or kind is BbobNoisy  # COCO's noise goes on
+
+
+@coco
+def test_a_point_that_is_not_feasible_meets_no_target():
+    simulation = Simulation(BbobConstrained(1, 1, "auto", 5, 100))
+    best = simulation.best_point
+    g = simulation.problem.constraint(best)
+    outside = best + 1e-3 * np.eye(5)
+    violated = [x for x in (*outside, *(2 * best - outside)) if simulation.problem.constraint(x).max() > 1e-6]
+    assert g.max() <= 1e-8
+    for x in violated:
+        simulation(x)
+    assert violated
+    assert simulation.hits == []
+    simulation(best)
+    assert len(simulation.hits) == 51

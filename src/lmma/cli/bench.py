@@ -11,7 +11,7 @@ from lmma.cli.common import add_command
 BENCHMARKS = {
     "cost": "what a generation costs inside: ours, other packages' and NumPy's bare random numbers",
     "seconds": "seconds to a target on eleven functions: our default beside other packages, one core each",
-    "largescale": "COCO's suite bbob-largescale: the empirical distribution of runtimes of any methods",
+    "largescale": "COCO's suites: the empirical distribution of runtimes of any methods",
 }
 
 

@@ -15,25 +15,27 @@ fcmaes-crfmnes, pypop7-lmcma (pip install 'lmma[bench]').
 
 A run may use BUDGET * n evaluations, restarts with twice the population included. Finished runs are kept in
 OUT/store.sqlite and never done twice. OUT then holds the distributions as figures and CSV, and README.md.
+In bbob-constrained, bbob-mixint and bbob-noisy the method auto is `lmma.minimize` as a user calls it, with
+constraints, integers or noise="auto"; pycma and cobyqa (constraints only) run by their own interfaces.
 
 examples:
   lmma bench largescale --dims 20,40,80,160,320 --budget 1000
   lmma bench largescale --dims 40 --methods pulse-full,pycma --instances 1 --functions 1-14 --workers 2
+  lmma bench largescale --suite bbob-constrained --dims 5,10 --methods auto,pycma,cobyqa --instances 2
 """
 METHODS = "pulse-full,pulse,lm-ma-es"
+SUITES = ("bbob-largescale", "bbob", "bbob-constrained", "bbob-mixint", "bbob-noisy")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the benchmark."""
     parser.epilog = EPILOG
-    parser.add_argument(
-        "--suite", choices=("bbob-largescale", "bbob"), default="bbob-largescale", help="(bbob-largescale)"
-    )
+    parser.add_argument("--suite", choices=SUITES, default=SUITES[0], help=f"({SUITES[0]})")
     parser.add_argument(
         "--dims",
         metavar="N,N",
         default="20,40,80",
-        help="of 20, 40, 80, 160, 320, 640, in bbob of 2, 3, 5, 10, 20, 40 (20,40,80)",
+        help="of 20, 40, 80, 160, 320, 640, in other suites of 2, 3, 5, 10, 20, 40 (20,40,80)",
     )
     parser.add_argument(
         "--budget", metavar="N", type=arguments.count, default=1000,
@@ -42,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--methods", "--method", metavar="NAME,NAME", default=METHODS, help=f"with what ({METHODS})"
     )
-    parser.add_argument("--functions", metavar="I-J", default="1-24", help="numbers between commas (1-24)")
+    parser.add_argument(
+        "--functions", metavar="I-J", help="numbers between commas (all: 1-24 in most suites)"
+    )
     parser.add_argument(
         "--instances", metavar="N", type=arguments.count, default=3, help="of each function, 1 to 15 (3)"
     )
@@ -52,11 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then write and print the distributions."""
+    from lmma.experiments import tasks as known
     from lmma.experiments.analysis.runtimes import publish_runtimes
-    from lmma.experiments.tasks import Bbob, LargeScale
 
-    kind = Bbob if args.suite == "bbob" else LargeScale
-
+    kind = known.SUITES[args.suite]
+    if args.functions is None:
+        args.functions = f"{kind.functions[0]}-{kind.functions[-1]}"
     methods = arguments.names(args.methods)
     try:
         tasks = [

@@ -139,8 +139,10 @@ class LargeScale(Task):
 
     suite: ClassVar[str] = "bbob-largescale"
     dims: ClassVar[tuple[int, ...]] = (20, 40, 80, 160, 320, 640)
+    functions: ClassVar[range] = range(1, 25)
+    others: ClassVar[tuple[str, ...]] = ()  # methods with an interface of their own for this suite
 
-    function: int  # 1 to 24
+    function: int  # one of functions
     instance: int
     method: str
     n: int
@@ -150,8 +152,9 @@ class LargeScale(Task):
     kind = "largescale"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.function <= 24:
-            raise ValueError(f"function must be 1 to 24, got {self.function}")
+        if self.function not in self.functions:
+            first, last = self.functions[0], self.functions[-1]
+            raise ValueError(f"function must be {first} to {last}, got {self.function}")
         if self.n not in self.dims:
             raise ValueError(f"{self.suite} has n = {', '.join(map(str, self.dims))}; got {self.n}")
 
@@ -162,7 +165,8 @@ class LargeScale(Task):
 
     def refuse_what_is_unknown(self) -> None:
         """Raise ValueError if there is no such method, or if COCO is not installed."""
-        find_method(self.method)
+        if self.method not in self.others:
+            find_method(self.method)
         if util.find_spec("cocoex") is None:
             raise ValueError(
                 f"{self.suite} needs the package coco-experiment: {how_to_install('largescale')}"
@@ -177,6 +181,41 @@ class Bbob(LargeScale):
     dims = (2, 3, 5, 10, 20, 40)
 
     kind = "bbob"
+
+
+@dataclass(frozen=True)
+class BbobConstrained(LargeScale):
+    """One function of COCO's suite bbob-constrained: nine functions, each with six numbers of constraints."""
+
+    suite = "bbob-constrained"
+    dims = (2, 3, 5, 10, 20, 40)
+    functions = range(1, 55)
+    others = ("auto", "pycma", "cobyqa")
+
+    kind = "bbob-constrained"
+
+
+@dataclass(frozen=True)
+class BbobMixint(LargeScale):
+    """One function of COCO's suite bbob-mixint: four of five variables are integers."""
+
+    suite = "bbob-mixint"
+    dims = (5, 10, 20, 40, 80, 160)
+    others = ("auto", "pycma")
+
+    kind = "bbob-mixint"
+
+
+@dataclass(frozen=True)
+class BbobNoisy(LargeScale):
+    """One function of COCO's suite bbob-noisy."""
+
+    suite = "bbob-noisy"
+    dims = (2, 3, 5, 10, 20, 40)
+    functions = range(101, 131)
+    others = ("auto", "pycma")
+
+    kind = "bbob-noisy"
 
 
 @dataclass(frozen=True)
@@ -217,6 +256,10 @@ class Race(Task):
 KINDS: dict[str, type[Task]] = {
     cls.kind: cls for cls in (Solve, Timing, Memory, Invariance, LargeScale, Bbob, Race)
 }
+SUITES: dict[str, type[LargeScale]] = {
+    cls.suite: cls for cls in (LargeScale, Bbob, BbobConstrained, BbobMixint, BbobNoisy)
+}
+KINDS |= {cls.kind: cls for cls in SUITES.values()}
 
 
 def task_from(kind: str, spec: dict[str, Any]) -> Task:

@@ -27,6 +27,33 @@ GROUPS = {
     "weak structure, f20 to f24": range(20, 25),
     "all": range(1, 25),
 }
+GROUPS_OF: dict[str, dict[str, range]] = {  # of suites with others
+    "bbob-constrained": {
+        "sphere, ellipsoids, slope, f1 to f24": range(1, 25),
+        "discus, cigar, powers, f25 to f42": range(25, 43),
+        "Rastrigin, f43 to f54": range(43, 55),
+        "all": range(1, 55),
+    },
+    "bbob-noisy": {
+        "moderate noise, f101 to f106": range(101, 107),
+        "severe noise, f107 to f121": range(107, 122),
+        "severe, multimodal, f122 to f130": range(122, 131),
+        "all": range(101, 131),
+    },
+}
+IN_WORDS = {  # of how runs start and what counts; other suites as in BBOB's workshops
+    "bbob-constrained": "A target is met by a point that is feasible within 1e-8. Start at COCO's own point, "
+    "sigma0 = 2 for all; a run that ends early starts again with twice the population (COBYQA does not).",
+    "bbob-mixint": "Start uniform within the bounds, first steps 0.3 of each variable's width; a run that "
+    "ends early starts again with twice the population.",
+    "bbob-noisy": "Judged is the point that is returned in the end, by the median of 1,001 values there and "
+    'at the optimum. Start uniform in [-4, 4]^n, sigma0 = 2, one run; ours with `noise="auto"`, pycma with '
+    "its `NoiseHandler` (up to 30 evaluations).",
+}
+USUALLY = (
+    "Start uniform in [-4, 4]^n, sigma0 = 2; a restart has twice the population and begins at a point drawn "
+    "normally around the first start, as those of `lmma.minimize`."
+)
 STEPS = 20  # points of a curve for each factor of ten
 
 
@@ -49,7 +76,7 @@ def runtime_figure(records: Records, n: int, order: Sequence[str] = ()) -> Figur
     most = max(r["spec"]["budget"] for r in here) / n
     grid = [10 ** (k / STEPS) for k in range(int(np.ceil(np.log10(most) * STEPS)) + 1)]
     panels = []
-    for title, members in GROUPS.items():
+    for title, members in GROUPS_OF.get(_suite(here), GROUPS).items():
         series = tuple(
             Series(method, tuple(grid), tuple(distribution(part, grid)), dashed=method in PEERS)
             for method, part in _by([r for r in here if r["spec"]["function"] in members], "method").items()
@@ -70,7 +97,7 @@ def shares(records: Records) -> list[dict[str, Any]]:
     for n, at_n in sorted(_by(records, "n").items()):
         for method, part in _by(at_n, "method").items():
             row: dict[str, Any] = {"n": n, "method": method, "runs": len(part)}
-            for title, members in GROUPS.items():
+            for title, members in GROUPS_OF.get(_suite(part), GROUPS).items():
                 group = [r for r in part if r["spec"]["function"] in members]
                 row[title] = f"{distribution(group, [np.inf])[0]:.3f}" if group else ""
             rows.append(row)
@@ -89,12 +116,12 @@ def publish_runtimes(records: Records, out: Path, command: str, order: Sequence[
             pictures.append(f"![{data.title}]({data.name}.png)")
     write_text(out / "runs.csv", as_csv(_runs(records)))
     budgets = sorted({r["spec"]["budget"] // r["spec"]["n"] for r in records})
+    functions = len({r["spec"]["function"] for r in records})
     text = [
         f"# Empirical distributions of runtimes on {_suite(records)}",
         f"Share of 51 targets, f - f_opt from 100 to 1e-8, met with a budget of {_either(budgets)} "
-        "evaluations for each variable, over 24 functions, each with the same weight. Start uniform in "
-        "[-4, 4]^n, sigma0 = 2; a restart has twice the population and begins at a point drawn normally "
-        "around the first start, as those of `lmma.minimize`. Written by",
+        f"evaluations for each variable, over {functions} functions, each with the same weight. "
+        f"{IN_WORDS.get(_suite(records), USUALLY)} Written by",
         f"    {command}",
         table,
         *pictures,

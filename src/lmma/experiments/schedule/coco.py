@@ -39,8 +39,8 @@ class Function(Protocol):
 
 def solve(task: LargeScale, report: Report | None = None) -> dict[str, Any]:
     """Return when each target was met, None for those that were not."""
-    suite, function = _function(task)
-    optimum = _optimum(function)
+    suite, function = function_of(task)
+    optimum = round(float(function(best_point(function))), 2)  # two decimals by definition
 
     def distances(candidates: Array) -> npt.NDArray[np.float64]:
         return np.array([function(x) for x in candidates]) - optimum
@@ -69,22 +69,19 @@ def solve(task: LargeScale, report: Report | None = None) -> dict[str, Any]:
     }
 
 
-def _function(task: LargeScale) -> tuple[object, Function]:
+def function_of(task: LargeScale) -> tuple[object, Function]:
+    """Return a function of COCO after the suite that owns it."""
     import cocoex
 
+    place = task.functions.index(task.function) + 1
     suite = cocoex.Suite(
-        task.suite, "", f"dimensions:{task.n} instance_indices:{task.instance} "
-        f"function_indices:{task.function}",
-    )  # fmt: skip
+        task.suite, "", f"dimensions:{task.n} instance_indices:{task.instance} function_indices:{place}"
+    )
     return suite, suite.get_problem_by_function_dimension_instance(task.function, task.n, task.instance)
 
 
-def _optimum(function: Function) -> float:
-    """Return the least value of a function of COCO, which tells it by a file in the working directory.
-
-    The functions' least values have two decimals by definition.
-    """
+def best_point(function: Function) -> Array:
+    """Return where a function of COCO is least, which it tells by a file in the working directory."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         function._best_parameter("print")
-        best = np.loadtxt(next(Path().iterdir()))
-    return round(float(function(best)), 2)
+        return np.asarray(np.loadtxt(next(Path().iterdir())))

@@ -99,7 +99,7 @@ def in_brief(record: Record) -> str:
         return f"{record['seconds']['best'] * 1e6:.2f} microseconds per sample"
     if record["kind"] == "memory":
         return f"{record['peak_bytes'] / 2**20:.1f} MiB"
-    if record["kind"] in ("largescale", "bbob"):
+    if "hits" in record:
         met = sum(hit is not None for hit in record["hits"])
         return f"{met} of {len(record['hits'])} targets in {record['evaluations']:,} evaluations"
     if record["kind"] == "seconds":

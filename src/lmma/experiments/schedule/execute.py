@@ -20,7 +20,7 @@ import lmma
 from lmma import kernels, problems
 from lmma.experiments.own_problems import find_problem
 from lmma.experiments.peers import ADAPTORS, PEERS
-from lmma.experiments.schedule import coco
+from lmma.experiments.schedule import coco, coco_limits
 from lmma.experiments.schedule.objective import Array, Report, WatchedObjective
 from lmma.experiments.schedule.unfinished import Stopwatch, UnfinishedRun, UnfinishedRuns
 from lmma.experiments.tasks import (
@@ -62,7 +62,7 @@ def perform(task: Task, report: Report | None = None, unfinished: UnfinishedRuns
     elif isinstance(task, Invariance):
         result = _compare(task)
     elif isinstance(task, LargeScale):
-        result = coco.solve(task, report)
+        result = (coco_limits if task.others else coco).solve(task, report)
     elif isinstance(task, Race):
         _import_what_a_run_needs()
         result = race.solve(task)
@@ -100,6 +100,8 @@ def package_versions(task: Task) -> dict[str, str]:
     needed = [ADAPTORS[method].package] if method in ADAPTORS else []
     if isinstance(task, LargeScale):
         needed.append("coco-experiment")
+    if method == "cobyqa":
+        needed.append("scipy")
     return {package: metadata.version(package) for package in needed}
 
 

@@ -234,6 +234,8 @@ class Project(Box):
 
     def penalised(self, values: Values) -> Values:
         """Return values plus penalties on the scale of how values differ."""
+        if not self.finite:
+            return values
         excess = self._excess
         known = np.isfinite(values)
         if np.count_nonzero(known) >= 2:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma import kernels
+from lmma.strategies.parts.integers import as_slice
 from lmma.strategies.parts.linalg import row_squares
 from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
 
@@ -84,7 +85,7 @@ class IdentityCore(Core):
 
     def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
         """Return ones, and entries of ``axes``."""
-        return np.ones(len(columns)), axes[:, columns]
+        return np.ones(len(columns)), axes[:, as_slice(columns)]
 
     def follow(self, best: Selection, rate: float) -> None:
         """Do nothing."""
@@ -147,7 +148,7 @@ class FullCore(Core):
 
     def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
-        return row_squares(self.matrix, columns), axes @ self.matrix[columns].T
+        return row_squares(self.matrix, columns), axes @ self.matrix[as_slice(columns)].T
 
     def turns(self, z: Array, paths: Array, axes: Array) -> kernels.Turns:
         """Return all rows as A and A^-T show them, and how much less D learns where A has correlations."""

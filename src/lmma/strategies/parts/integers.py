@@ -71,7 +71,8 @@ class Integers:
         self.succeeded: Flags = np.zeros(len(columns), dtype=np.bool_)  # in the last generation
         self.unrounded: Array = np.zeros((0, len(columns)))
         self._values: Array = self.unrounded  # rounded
-        self.select = _as_slice(columns)
+        self.select = as_slice(columns)
+        self.is_bounded = bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
         self._limits: tuple[Array, Array] | None = None  # none where all are infinite
 
     def among(self, discrete: int) -> None:
@@ -84,7 +85,7 @@ class Integers:
             return
         self.unrounded = np.empty((popsize, len(self.columns)), dtype=dtype)
         self._values = np.empty_like(self.unrounded)
-        if np.isfinite(self.lower).any() or np.isfinite(self.upper).any():
+        if self.is_bounded:
             self._limits = self.lower.astype(dtype), self.upper.astype(dtype)
 
     def round(self, candidates: Array, first: int = 0) -> None:
@@ -115,7 +116,8 @@ class Integers:
         return bool(np.all((part == np.rint(part)) & (part >= self.lower) & (part <= self.upper)))
 
     def _rounded(self, part: Array) -> Array:
-        return np.minimum(np.maximum(np.rint(part), self.lower), self.upper)
+        whole: Array = np.rint(part)
+        return np.minimum(np.maximum(whole, self.lower), self.upper) if self.is_bounded else whole
 
     def centre(self, mean: Array, old: Array, order: Indices, weights: Array) -> None:
         """Move ``mean`` by what centring adds, and note where better candidates were other integers.
@@ -124,14 +126,18 @@ class Integers:
         """
         mu = min(len(weights), len(order))
         best = order[:mu]
-        moved = self._values[best] != self._rounded(old)
+        values = self._values[best]
+        moved = values != self._rounded(old)
         some = np.flatnonzero(moved.any(axis=0))
         if len(some) == 0:
             return
         self.succeeded[some] = True
-        moved = moved[:, some]
-        change = (self._values[np.ix_(best, some)] - self.unrounded[np.ix_(best, some)]).astype(np.float64)
-        delta, back = np.where(moved, change, 0.0), np.where(moved, 0.0, change)
+        values -= self.unrounded[best]
+        if len(some) < len(self.columns):
+            moved, values = moved.take(some, axis=1), values.take(some, axis=1)
+        change = values.astype(np.float64, copy=False)
+        delta = np.where(moved, change, 0.0)
+        back = np.subtract(change, delta)
         bias = delta.sum(axis=0)
         back[bias * back >= 0.0] = 0.0  # what would add to the bias stays where it is
         room = back.sum(axis=0)
@@ -150,34 +156,41 @@ class Integers:
         here = self._rounded(mean)
         below, above = here - 0.5, here + 0.5
         low, up = ndtr((below - mean) / deviation), ndtr((mean - above) / deviation)
-        first, last = here <= self.lower, here >= self.upper
         cap = np.where(succeeded, half, np.maximum(self.reach, alpha))
+        first, last = here <= self.lower, here >= self.upper
+        ends = np.flatnonzero(first | last)
+        one_sided = np.where(first[ends], up[ends], low[ends])
 
-        # Outermost integers are left on one side alone: the mean goes where that happens as often as it may
-        one_sided = np.clip(np.where(first, up, low), alpha, cap)
-        one_sided = np.clip(one_sided, LEAST, half)
-        wide = np.maximum(deviation, 0.5 / -ndtri(alpha))
-        away = wide * -ndtri(one_sided)
-        at_the_end = np.where(first, above - away, below + away)
-
-        # Others on both sides, each at least half as often
+        # Left on both sides, each at least half as often
         resting = np.where(succeeded, alpha / 2, 1 - cap)  # the least probability of staying
         mid = np.maximum(1 - low - up, resting)
         low, up = np.maximum(low, alpha / 2), np.maximum(up, alpha / 2)
         total = low + mid + up
         spare = np.maximum(total - alpha - resting, LEAST)
         too_much = np.minimum((total - 1) / spare, 1.0)
-        low, up = (np.clip(p - too_much * (p - alpha / 2), LEAST, half) for p in (low, up))
+        low, up = (_between(LEAST, p - too_much * (p - alpha / 2), half) for p in (low, up))
         left, right = -ndtri(low), -ndtri(up)
-        between = (below * right + above * left) / (left + right)
-
-        end = first | last
-        self.reach[...] = np.where(end, one_sided, low + up)
+        both = left + right
+        centre, wanted = (below * right + above * left) / both, 1 / both
+        self.reach[...] = low + up
         self.succeeded[...] = False
-        return np.where(end, at_the_end, between), np.where(end, wide, 1 / (left + right))
+
+        # Outermost integers are left on one side alone: the mean goes where that happens as often as it may
+        if len(ends):
+            one_sided = _between(LEAST, _between(alpha, one_sided, cap[ends]), half)
+            wide = np.maximum(deviation[ends], 0.5 / -ndtri(alpha))
+            away = wide * -ndtri(one_sided)
+            centre[ends] = np.where(first[ends], above[ends] - away, below[ends] + away)
+            wanted[ends], self.reach[ends] = wide, one_sided
+        return centre, wanted
 
 
-def _as_slice(columns: Indices) -> Any:
+def _between(low: float, values: Values, high: float | Values) -> Values:
+    """Return values no less than ``low`` and then no more than ``high``."""
+    return np.minimum(np.maximum(values, low), high)
+
+
+def as_slice(columns: Indices) -> Any:
     """Return a slice for columns without gaps, which NumPy reads much faster."""
     if len(columns) and columns[-1] - columns[0] + 1 == len(columns):
         return slice(int(columns[0]), int(columns[-1]) + 1)
