@@ -12,6 +12,7 @@ from lmma.checking import advice
 from lmma.checking.measure import MIDDLE, ONE, Findings
 from lmma.checking.probe import Probe
 from lmma.output.progress import readable
+from lmma.run.variables import coordinate_name
 
 NAMED = 3  # variables named in a sentence
 
@@ -145,8 +146,7 @@ def _variables(found: Findings, probe: Probe) -> str:
 
 def label(probe: Probe, i: int) -> str:
     """Return what a coordinate is called."""
-    space = probe.run.options.space
-    return f"x[{i}]" if space is None else str(space.labels[i])
+    return coordinate_name(probe.run.options, i)
 
 
 def plain(value: Any) -> Any:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lmma.run.variables import coordinate_name
+from lmma.space import Space
+
 if TYPE_CHECKING:
     from lmma.run.run import Run
     from lmma.strategies import Strategy
@@ -56,7 +59,7 @@ def look(run: Run) -> dict[str, Any]:
 
     def name(column: int) -> str:
         place = column if places is None else int(places[column])
-        return f"x[{place}]" if run.options.space is None else run.options.space.labels[place]
+        return coordinate_name(run.options, place)
 
     columns = np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(np.intp)
     steps = strategy.sigma * metric.deviations(columns)
@@ -67,7 +70,7 @@ def look(run: Run) -> dict[str, Any]:
     few = min(EXTREME, n // 2)
     shown = np.unique(np.linspace(0, len(columns) - 1, min(len(columns), SHOWN)).astype(np.intp))
     mean = strategy._inside(strategy.mean)
-    if run.options.space is not None:
+    if isinstance(run.options.space, Space):
         between = run.options.space.positions(whole._inside(whole.mean))
         mean = between if places is None else between[places]
     return {

@@ -123,6 +123,19 @@ def names_of(options: RunOptions) -> tuple[str, ...]:
     return tuple(options.space) if isinstance(options.space, Space) else ()
 
 
+def coordinate_name(options: RunOptions, place: int) -> str:
+    """Return what a user calls a coordinate of the vector."""
+    space = options.space
+    if space is None:
+        return f"x[{place}]"
+    if isinstance(space, Space):
+        return space.labels[place]
+    for path, part in space.slices.items():
+        if part.start <= place < part.stop:
+            return path if part.stop - part.start == 1 else f"{path}[{place - part.start}]"
+    raise IndexError(place)
+
+
 def best_values(run: Run) -> dict[str, Any]:
     """Return the best so far for a log: values, and where each lies between its limits, 0 to 1, by name.
 
