@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="initial step of the outputs of each layer (default: 1)",
     )  # fmt: skip
 
-    add_run_options(parser, {}, WITHOUT)
+    add_run_options(parser, {}, without=WITHOUT)
 
     add = parser.add_argument_group("what to show").add_argument
     add("--save", metavar="FILE", help="write the policy to a .npz file, for --play and load_policy")
