@@ -315,6 +315,17 @@ def test_a_checkpoint_is_no_log(complaint, tmp_path):
         assert "cannot be read" in complaint("plot", folder)
 
 
+@pytest.mark.parametrize("error", ["OSError('down')", "ValueError('bad mesh')", "GeneratorExit('gone')"])
+def test_a_failure_that_ends_the_run_is_told_in_one_line_with_its_place(error, module, capsys):
+    name = module(f"def loss(x):\n    raise {error}\n")
+    assert main(["minimize", f"{name}:loss", "--dim", "3", "--on-error", "raise", "--quiet"]) == 3
+    captured = capsys.readouterr()
+    kind, _, words = error.removesuffix("')").partition("('")
+    assert captured.err.startswith(f"lmma: {name}:loss: {kind}: {words} at ")
+    assert captured.err.endswith(f"{name}.py:2 (--on-error raise)\n")
+    assert captured.out == ""
+
+
 def test_an_objective_that_works_in_place_is_refused_in_one_line(module, complaint):
     name = module("def loss(X):\n    X -= 3\n    return (X**2).sum(axis=1)\n")
     assert "work on a copy" in complaint("minimize", f"{name}:loss", "--dim", 2, "--vectorized", "--quiet")

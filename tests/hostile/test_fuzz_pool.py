@@ -73,7 +73,7 @@ def test_killed_workers_change_nothing(fuzz, tmp_path):
         assert not left, f"processes are left: {left}: {told}"
         return "killed from outside" if killed else "killed" if deaths else "nobody died"
 
-    fuzz(case, short=3, long=60, at_least=["killed"])
+    fuzz(case, short=3, long=65, at_least=["killed"])
     print(f"{sum(total):,} workers died",
           file=sys.__stderr__ if os.environ.get("LMMA_FUZZ_SHOW") else sys.stdout)  # fmt: skip
     assert sum(total) > 0 or "LMMA_FUZZ_SEED" in os.environ

@@ -112,7 +112,7 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
     """Run the search, interrupted where nothing is lost; return what came out."""
     from lmma.cli.options import respelled
     from lmma.cli.summary import Summary
-    from lmma.evaluation.failures import WorkersError, WorksInPlace
+    from lmma.evaluation.failures import WorkersError, WorksInPlace, is_failure
     from lmma.run.checkpoint import CheckpointError
     from lmma.run.interrupts import Interrupts
 
@@ -132,7 +132,24 @@ def _search(args: argparse.Namespace, target: Target) -> Summary:
         raise UsageError(f"{target.name}: {respelled(error)}") from None
     except WorkersError as error:
         raise UsageError(f"{target.name}: {error}", status.ALL_FAILED) from None
+    except BaseException as error:
+        if search.options.on_error != "raise" or not is_failure(error):
+            raise
+        raise UsageError(f"{target.name}: {_told(error)} (--on-error raise)", status.ALL_FAILED) from error
     return Summary(target.name, search, result, seed, time.perf_counter() - begin)
+
+
+def _told(error: BaseException) -> str:
+    """Return what an objective raised in one line, and where, if that was in this process."""
+    import traceback
+    from pathlib import Path
+
+    from lmma.evaluation.failures import words_of
+
+    words = " ".join(f"{type(error).__name__}: {words_of(error)}".split())
+    package = str(Path(__file__).parents[1])
+    own = [at for at in traceback.extract_tb(error.__traceback__) if not at.filename.startswith(package)]
+    return f"{words} at {own[-1].filename}:{own[-1].lineno}" if own else words
 
 
 def _prepared(args: argparse.Namespace, target: Target) -> tuple[Run, int]:

@@ -3,7 +3,7 @@
 OK = 0  # the target was reached, or the search converged and no target was set
 UNSOLVED = 1  # a budget ran out, or the search ended short of the target
 USAGE = 2  # a mistake in the arguments
-ALL_FAILED = 3  # no evaluation gave a number, or no worker process could be started
+ALL_FAILED = 3  # no evaluation gave a number, or one failed that must not, or no worker could be started
 UNWRITTEN = 4  # the result could not be printed, or a file with it could not be written
 INTERRUPTED = 130  # by Ctrl-C or SIGTERM; the best so far is printed
 
@@ -12,7 +12,7 @@ exit status:
     0  the target is reached, or the search converged and no target was set
     1  a budget ran out, or the search ended short of the target
     2  the arguments are wrong
-    3  the objective failed on every evaluation, or worker processes cannot start
+    3  the objective failed on every evaluation, or once under --on-error raise, or workers cannot start
     4  the result could not be printed, or x or the plot could not be written
   130  interrupted by Ctrl-C or SIGTERM; the best so far is printed
 """

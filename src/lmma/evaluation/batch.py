@@ -36,7 +36,7 @@ class EvaluationBatch:
         self.beside: dict[int, Values] = {}  # constraints, by row, where fun returns them
         self.failures: Failures = {}
         self.needed = max(1, math.ceil(quorum * rows - 1e-9))
-        self._deaths: dict[int, int] = {}  # by first row
+        self.deaths: dict[int, int] = {}  # of workers under a task, by its first row
         self._sizes: dict[int, int] = {}  # rows of tasks that were split, by first row
 
     @property
@@ -75,10 +75,14 @@ class EvaluationBatch:
         self._sizes.update(dict.fromkeys(rows, 1))
         return list(rows)
 
+    def unanswered(self) -> list[int]:
+        """Return the rows without an answer."""
+        return [int(row) for row in np.flatnonzero(self.pending)]
+
     def retry(self, first: int, worker: str) -> None:
         """Put a task under which a worker died back in front, or fail it if it has killed too often."""
-        self._deaths[first] = self._deaths.get(first, 0) + 1
-        if self._deaths[first] > RETRIES:
+        self.deaths[first] = self.deaths.get(first, 0) + 1
+        if self.deaths[first] > RETRIES:
             self.fail(first, TaskFailure(Failure("died", f"the {worker} died {RETRIES + 1} times on it")))
         else:
             self.queue.insert(0, first)

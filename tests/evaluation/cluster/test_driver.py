@@ -1,6 +1,8 @@
 """The driver of a cluster, with workers in threads of this process."""
 
+import os
 import pickle
+import signal
 
 import numpy as np
 import pytest
@@ -39,6 +41,29 @@ def test_the_values_are_those_of_a_serial_evaluation(driver):
     for rows in (ROWS, ROWS[:3], ROWS + 1):
         assert np.array_equal(evaluate(rows), Serial(total)(rows))
     assert evaluate.deaths == 0
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("times", [2, 3])
+def test_deaths_of_processes_are_counted_by_the_run_which_outlives_them(driver, tmp_path, times, vectorized):
+    def fun(x):
+        deaths = len(list(tmp_path.iterdir()))
+        if 4.0 in x and deaths < times:
+            (tmp_path / str(deaths)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x.sum(axis=1) if vectorized else total(x)
+
+    evaluate = driver(fun, LocalTransport("a"), vectorized=vectorized)
+    evaluate._seconds_per_row = 1e-6  # so that a message has several rows
+    rows = np.vstack([ROWS, ROWS + 20])  # 4 is in the third of them
+    values = evaluate(rows)
+    assert evaluate.deaths == times
+    if times == 2:
+        assert np.array_equal(values, rows.sum(axis=1))
+        assert not evaluate.failures
+    else:
+        assert list(evaluate.failures) == ["died"]
+        assert np.array_equal(np.flatnonzero(np.isnan(values)), [0, 1, 2] if vectorized else [2])
 
 
 def test_each_worker_is_sent_the_objective_once(driver):

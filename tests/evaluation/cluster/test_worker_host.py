@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import threading
 import time
 
@@ -45,6 +46,23 @@ def test_values_and_failures_come_back_as_data(token):
     assert reply.values[1] == 1.0
     kinds = {row: failed.failure.kind for row, (failed, _) in reply.failures.items()}
     assert kinds == {0: "ZeroDivisionError", 2: "WrongType"}
+
+
+def test_a_death_is_told_at_once_and_what_comes_after_it_is_left_to_the_run(token, tmp_path):
+    def fun(x):
+        (tmp_path / f"{x[0]:g}").open("a").write(".")
+        if x[0] == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x[0]
+
+    reply = send(token, ROWS, setup(fun))
+    assert (reply.status, reply.deaths, reply.died, reply.unanswered) == ("done", 1, (1,), (1, 2))
+    assert reply.values[0] == 0.0
+    assert not reply.failures
+    reply = send(token, ROWS[[0, 2]])  # nothing of the earlier message is begun any more
+    assert (reply.deaths, reply.unanswered) == (0, ())
+    assert np.array_equal(reply.values, [0.0, 2.0])
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"0": "..", "1": ".", "2": "."}
 
 
 def test_a_quorum_of_the_generation_is_none_of_a_message(token):

@@ -192,10 +192,29 @@ class ClusterDriver(Evaluator):
         if batch is None or not self._is_wanted(request, batch):
             return
         assert reply.values is not None
-        batch.take(request.first, reply.values)
+        self._take_values(request.first, reply, reply.values, batch)
         batch.beside |= {request.first + row: numbers for row, numbers in reply.beside.items()}
         for row, (failed, rows) in reply.failures.items():
             batch.fail(request.first + row, failed, rows)
+
+    def _take_values(self, first: int, reply: Reply, values: Values, batch: EvaluationBatch) -> None:
+        """Take the values of a task; what a death left without an answer is evaluated again."""
+        if not reply.unanswered:
+            batch.take(first, values)
+            return
+        if self.options.vectorized:
+            again = [first]
+        else:
+            batch.split(first)
+            again = [first + row for row in reply.unanswered]
+            for row in set(range(len(values))) - set(reply.unanswered):
+                batch.take(first + row, values[row : row + 1])
+        died = {first + row for row in reply.died}
+        for task in reversed(again):
+            if task in died:
+                batch.retry(task, "worker process")
+            else:
+                batch.queue.insert(0, task)
 
     def _is_wanted(self, request: Request, batch: EvaluationBatch) -> bool:
         return request.generation == self._generation and bool(batch.pending[request.first])

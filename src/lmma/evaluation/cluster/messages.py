@@ -37,6 +37,8 @@ class Reply:
     status: Status
     values: Values | None = None
     failures: Failures = field(default_factory=dict)
-    deaths: int = 0  # of processes, under this evaluation
+    deaths: int = 0  # of processes, under this evaluation: none or one, which ends it
+    died: tuple[int, ...] = ()  # the first row of the task under which one died, if that is known
+    unanswered: tuple[int, ...] = ()  # rows that have neither a value nor a failure then, those among them
     seconds: float = 0.0  # per row
     beside: dict[int, Values] = field(default_factory=dict)  # constraints, by row

@@ -71,9 +71,13 @@ class Slot:
             x, reply = request
             before, began = self._pool.deaths, time.monotonic()
             try:
-                batch = self._pool.evaluate(x, len(x) if self._vectorized else 1)
+                # A death is told at once: kept here, it would be lost if this worker died of the next one
+                batch = self._pool.evaluate(x, len(x) if self._vectorized else 1, until_death=True)
                 deaths, seconds = self._pool.deaths - before, (time.monotonic() - began) / len(x)
-                reply.set_result(Reply("done", batch.values, batch.failures, deaths, seconds, batch.beside))
+                reply.set_result(Reply(
+                    "done", batch.values, batch.failures, deaths, tuple(batch.deaths),
+                    tuple(batch.unanswered()), seconds, batch.beside,
+                ))  # fmt: skip
             except BaseException as error:
                 reply.set_exception(error)
         self._pool.close()

@@ -98,8 +98,11 @@ class Pool(Evaluator):
         block = max(1, rows // (CHUNKS * self.workers)) if self.options.vectorized else 1
         return settled(self, self.evaluate(candidates, block))
 
-    def evaluate(self, candidates: Array, block: int) -> EvaluationBatch:
-        """Evaluate ``candidates``, ``block`` rows per task; return what came of it, failures as data."""
+    def evaluate(self, candidates: Array, block: int, *, until_death: bool = False) -> EvaluationBatch:
+        """Evaluate ``candidates``, ``block`` rows per task; return what came of it, failures as data.
+
+        With ``until_death`` the first death of a worker ends it, and rows may be without an answer.
+        """
         rows = len(candidates)
         place = self.buffer(rows, candidates.shape[1], candidates.dtype)
         if not np.shares_memory(place, candidates):
@@ -109,16 +112,19 @@ class Pool(Evaluator):
         self._task_lost, self._quiet_checks = False, 0
         self.memory.current[0] = self._generation
         try:
-            self._work_off(batch)
+            self._work_off(batch, self.deaths if until_death else math.inf)
         except BaseException:
             self.close()  # Ctrl-C, or on_error="raise": no process may outlive the run
             raise
         return batch
 
-    def _work_off(self, batch: EvaluationBatch) -> None:
-        """Put tasks into the pipe and read reports until enough rows have an answer."""
+    def _work_off(self, batch: EvaluationBatch, deaths: float) -> None:
+        """Put tasks into the pipe and read reports until enough rows have an answer, or more have died."""
         self._feed_tasks(batch)
         while not batch.complete:
+            if self.deaths > deaths:
+                self.memory.current[0] = 0  # no generation: what is in the pipe is not begun any more
+                return
             if self.stopped:
                 raise InterruptedError("the pool was stopped")
             for key, _ in self._selector.select(max(0.0, self._next_check - time.monotonic())):
