@@ -68,11 +68,12 @@ def test_further_arguments_are_passed_and_suggested():
     assert found.suggest["args"] == found.scipy["args"] == (2.0,)
 
 
-def test_integers_are_given_whole_numbers():
+@pytest.mark.parametrize("first", [3.0, 3.4])
+def test_integers_are_given_whole_numbers(first):
     seen = []
     found = lmma.check(
         lambda x: (seen.append(x[0]), sphere(x))[1],
-        [3.0, 0.5],
+        [first, 0.5],
         bounds=[(0, 9), (-1, 1)],
         integrality=[1, 0],
         rng=1,
@@ -87,10 +88,13 @@ def test_a_space_is_looked_at_by_name():
     space = lmma.Space(speed=lmma.Real(0, 9), gear=lmma.Integer(1, 6), oil=lmma.Choice(["A", "C"]))
 
     def cost(speed, gear, oil):
+        assert isinstance(gear, int)
+        assert oil in ("A", "C")
         return (speed - 2) ** 2 + gear + (oil == "A")
 
     for given in ({"x0": space}, {"x0": None, "space": space}, {"x0": {"speed": 1.0}, "space": space}):
         found = lmma.check(cost, **given, rng=1)
+        assert found.failures == 0
         assert found.use == "lmma"
         assert found.n == 3
         assert set(found.effects) <= {"speed"}

@@ -222,3 +222,12 @@ def test_ctrl_c_while_polishing_returns_the_best_so_far():
     assert state["polishing"] == 30
     assert math.isfinite(result.fun)
     assert 0 < result.polish["nfev"] < 30  # what was cut short is not counted
+
+
+def test_what_was_gained_is_kept_in_a_file(tmp_path):
+    result = solved(polish=True, maxfevals=1000)
+    result.save(tmp_path / "result.npz")
+    again = lmma.load(tmp_path / "result.npz")
+    assert again.polish == result.polish
+    assert again.fun == result.fun
+    assert not again.warnings

@@ -154,10 +154,10 @@ def _move(probe: Probe, rng: np.random.Generator) -> None:
 
 def _sample(probe: Probe, found: Findings) -> None:
     """Evaluate candidates of a search with integers or choices, of which lines would say little."""
+    strategy = probe.run.strategy
     for _ in range(2):
-        candidates = probe.run.strategy.ask()
-        values = probe.at(candidates.copy())
-        probe.run.strategy.tell(values)
+        candidates = strategy.candidates if strategy.candidates is not None else strategy.ask()
+        strategy.tell(probe.at(candidates.copy()))
 
 
 def _lines(probe: Probe, found: Findings, rng: np.random.Generator) -> list[Values]:

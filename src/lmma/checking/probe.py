@@ -66,8 +66,11 @@ class Probe:
         self.lower, self.upper = np.full(n, -np.inf), np.full(n, np.inf)
         if setup.box is not None:
             self.lower, self.upper = setup.box.lower.astype(float), setup.box.upper.astype(float)
-        fixed = _discrete(setup.limits, n) | (self.lower == self.upper)
-        self.discrete = bool(np.any(_discrete(setup.limits, n)))
+        discrete = _discrete(setup.limits, n)
+        fixed = discrete | (self.lower == self.upper)
+        self.discrete = bool(np.any(discrete))
+        if self.discrete:  # whole numbers and choices, as a candidate has them
+            self.x0[discrete] = run.strategy.ask()[0][discrete]
         self.step[fixed] = 0.0
         self.centre = self._inside()
 

@@ -11,6 +11,7 @@ from lmma.cli.status import UsageError
 
 # Options of the command that are no arguments of a run, and may stand in the file too
 OF_THE_COMMAND = ("command", "cluster", "replicate", "json", "plot", "save-x", "quiet", "sigma0")
+SWITCHES = ("--quiet", "--json", "--replicate", "--vectorized", "--polish")  # off unless they are there
 NOT_WITH_A_SPACE = ("dim", "bounds", "integers", "integrality", "space")
 
 
@@ -70,7 +71,7 @@ def as_words(options: Mapping[str, Any], place: str) -> list[str]:
 
 def _words(flag: str, value: Any) -> list[str]:
     if isinstance(value, bool):
-        return [flag] if value else [] if flag in ("--quiet", "--json") else [flag.replace("--", "--no-", 1)]
+        return [flag] if value else [] if flag in SWITCHES else [flag.replace("--", "--no-", 1)]
     if isinstance(value, Mapping):  # of constants
         return [f"{flag}={name}={entry}" for name, entry in value.items()]
     return [f"{flag}={value}"]
