@@ -56,7 +56,7 @@ function table() {
 }
 function panels() {
   const logs = now.logs.map((log, i) => [log, i]).filter(([log]) => !hidden.has(log.name) && log.records);
-  const one = logs.length === 1, called = (log, what) => one ? what : log.name;
+  const one = logs.length === 1, called = (log, what) => one ? what : log.name.replace(/\.jsonl$/, '');
   const each = (pick, what, more) => logs.map(([log, i]) => curve(log, i, pick(log.columns), called(log, what), more));
   const detail = chosen(), specs = [], missing = [], marks = detail ? restarts(detail) : [];
   const add = (title, unit, curves, more = {}) => {
