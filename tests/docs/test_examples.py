@@ -6,6 +6,7 @@ from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import lmma
 
@@ -53,3 +54,11 @@ def test_callbacks_for_other_tools_see_the_run():
         result = lmma.minimize(fun, np.ones(3), 1.0, rng=1, maxiter=5, callback=callback)
     assert len(scalars) == 15
     assert metrics[-1] == (result.nfev, {"best": result.fun, "sigma": result.sigma, "failures": 0})
+
+
+def test_a_network_learns_to_read_digits():
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'lmma[torch]'")
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'lmma[attack]'")
+    ran = runpy.run_path(str(EXAMPLES / "digits_network.py"))
+    assert ran["result"].vector.shape == (9610,)
+    assert ran["accuracy"] > 0.8

@@ -1,7 +1,7 @@
 """Common random numbers: objectives that are told which ones to use, the same for all they are compared with.
 
-A seed travels with its candidate, as two numbers behind the last coordinate: whoever evaluates rows, in this
-process, in a pool or on a cluster, need not know of it.
+A seed travels with its candidate, as two numbers behind the last coordinate: whoever evaluates rows, in a
+pool or on a cluster, need not know of it. In this process nothing travels, and no candidate is copied for it.
 """
 
 from __future__ import annotations
@@ -51,19 +51,27 @@ def wanted_seeds(
 
 @final
 class Seeded:
-    """Calls ``fun(x, *args, seed=..., generation=...)`` with what :func:`with_seed` put behind ``x``."""
+    """Calls ``fun(x, *args, seed=..., generation=...)`` with what :func:`with_seed` put behind ``x``.
+
+    Where ``numbers`` are set, ``x`` is the candidate alone.
+    """
 
     def __init__(self, fun: Callable[..., Any], wants: tuple[str, ...], dtype: str) -> None:
         self.fun = fun
         self.wants = wants
         self.dtype = dtype
+        self.numbers: tuple[int, int] | None = None  # seed and generation of the candidates at hand
 
     def __call__(self, x: npt.NDArray[Any], *args: Any) -> Any:
         """Evaluate one candidate, or the rows of many, which share one seed."""
-        seed, generation = (int(number) for number in np.atleast_2d(x)[0, -2:])
+        point = x
+        if self.numbers is None:
+            seed, generation = (int(number) for number in np.atleast_2d(x)[0, -2:])
+            point = np.ascontiguousarray(x[..., :-2], dtype=self.dtype)
+            point.flags.writeable = x.flags.writeable
+        else:
+            seed, generation = self.numbers
         numbers = {"seed": seed, "generation": generation}
-        point = np.ascontiguousarray(x[..., :-2], dtype=self.dtype)
-        point.flags.writeable = x.flags.writeable
         return self.fun(point, *args, **{name: numbers[name] for name in self.wants})
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lmma.evaluation.base import Array, Evaluator, Function, OnError, Values, as_answer, call_with_rows
 from lmma.evaluation.failures import TaskFailure, is_failure
+from lmma.evaluation.seeded import Seeded
 
 
 class InProcess(Evaluator):
@@ -19,6 +20,13 @@ class InProcess(Evaluator):
         super().__init__(on_error)
         self.fun = fun
         self.args = args
+
+    def with_seed(self, candidates: Array, seed: int, generation: int) -> Array:
+        """Let ``fun`` know the random numbers to use; the candidates stay as they are."""
+        if not isinstance(self.fun, Seeded):
+            return super().with_seed(candidates, seed, generation)
+        self.fun.numbers = (seed, generation)
+        return candidates
 
 
 @final

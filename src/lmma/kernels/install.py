@@ -12,7 +12,9 @@ PACKAGES = {
     "dask": "distributed",
 }  # fmt: skip
 # parts of lmma that bring what they need
-EXTRAS = ("plot", "report", "attack", "dask", "ray", "mpi", "optuna", "rl", "bench", "largescale")
+EXTRAS = (
+    "plot", "report", "attack", "dask", "ray", "mpi", "optuna", "torch", "jax", "rl", "bench", "largescale",
+)  # fmt: skip
 
 
 def how_to_install(what: str) -> str:

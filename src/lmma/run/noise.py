@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmma.evaluation import evaluator
+from lmma.evaluation import Evaluator, evaluator
 from lmma.evaluation.base import Array, Values
 from lmma.strategies.parts.recombination import Indices
 
@@ -119,7 +119,7 @@ def settle(run: Run, reason: str) -> Verdict | None:
     return Verdict(points[best], fun, error, count)
 
 
-def _evaluator(run: Run) -> Any:
+def _evaluator(run: Run) -> Evaluator:
     """Return what evaluates points that are no candidates: replicas only know candidates."""
     if not run.evaluate.makes_candidates:
         return run.evaluate
@@ -127,14 +127,14 @@ def _evaluator(run: Run) -> Any:
     return evaluator(run.objective, options.args, options.on_error, vectorized=options.vectorized)
 
 
-def _average(run: Run, evaluate: Any, x: Array, first: int) -> tuple[float, float]:
+def _average(run: Run, evaluate: Evaluator, x: Array, first: int) -> tuple[float, float]:
     """Return mean and standard error of as many values of ``x`` as there are candidates."""
     count, strategy = run.strategy.popsize, run.strategy
     rows: Array = np.tile(x, (count, 1)).astype(strategy.dtype)
     if run.seeds:  # each with random numbers of its own, hence one at a time
         rounds = [first + number for number in range(count)]
         values = np.concatenate([
-            run.interrupts.cut_short(evaluate, _seeded(run, row[np.newaxis], number))
+            run.interrupts.cut_short(evaluate, _seeded(run, evaluate, row[np.newaxis], number))
             for row, number in zip(rows, rounds, strict=True)
         ])  # fmt: skip
     else:
@@ -147,11 +147,9 @@ def _average(run: Run, evaluate: Any, x: Array, first: int) -> tuple[float, floa
     return float(there.mean()), error
 
 
-def _seeded(run: Run, row: Array, number: int) -> Array:
-    from lmma.evaluation.seeded import with_seed
-
+def _seeded(run: Run, evaluate: Evaluator, row: Array, number: int) -> Array:
     strategy = run.strategy
-    return with_seed(row, strategy.round_seed(number), strategy.round_number(number))
+    return evaluate.with_seed(row, strategy.round_seed(number), strategy.round_number(number))
 
 
 def words(run: Run) -> str:

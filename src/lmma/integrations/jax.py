@@ -1,0 +1,95 @@
+"""JAX: a loss of a tree of arrays as an objective, compiled once for all generations.
+
+Needs JAX, the extra ``jax``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from lmma.integrations.stacked import StackedObjective, Values
+
+try:
+    import jax
+except ImportError as error:
+    from lmma.kernels.install import how_to_install
+
+    raise ImportError(f"lmma.integrations.jax needs JAX: {how_to_install('jax')}") from error
+
+__all__ = ["Objective", "objective"]
+
+
+def objective(
+    params: Any, loss: Callable[..., Any], *, batch: Any = None, chunk: int | None = None
+) -> Objective:
+    """Return an objective for ``minimize(fun, params, ..., vectorized=True)``.
+
+    It is ``jit(vmap(loss))``. Every call computes ``chunk`` candidates, by default as many as the first one
+    had, and fills up with copies where there are fewer: restarts and repeated evaluations compile nothing.
+
+    Parameters
+    ----------
+    params : structure of arrays
+        What is searched: dicts, lists and tuples, as JAX takes them.
+    loss : callable
+        ``loss(params, *batch)`` -> number, of one candidate; JAX traces it.
+    batch : tuple of arrays or callable, optional
+        What ``loss`` is given besides. A function, ``batch(key) -> arrays``, is called once a generation with
+        ``jax.random.key`` of the generation's seed: a mini-batch, the same for all candidates. Its shapes
+        must not change.
+    chunk : int, optional
+        Candidates at a time.
+
+    Examples
+    --------
+    >>> params = {"w": jnp.zeros((3, 2)), "b": jnp.zeros(2)}                              # doctest: +SKIP
+    >>> fun = objective(params, lambda p: ((x @ p["w"] + p["b"] - y) ** 2).mean())        # doctest: +SKIP
+    >>> lmma.minimize(fun, params, 0.1, vectorized=True).x["w"]                           # doctest: +SKIP
+    """
+    return Objective(params, loss, batch, chunk)
+
+
+@final
+class Objective(StackedObjective):
+    """What :func:`objective` returns."""
+
+    def __init__(
+        self, params: Any, loss: Callable[..., Any], batch: Any = None, chunk: int | None = None
+    ) -> None:
+        super().__init__(params, loss, batch, chunk)
+        self._compiled: Any = None
+
+    @property
+    def compilations(self) -> int:
+        """How often the loss has been compiled."""
+        return 0 if self._compiled is None else int(self._compiled._cache_size())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_compiled": None}  # each process compiles for itself
+
+    def _drawn(self, batch: Callable[..., Any], seed: int) -> Any:
+        return batch(jax.random.key(seed))
+
+    def _values(self, candidates: Any, batch: tuple[Any, ...]) -> Values:
+        if self._compiled is None:
+            self._compiled = jax.jit(jax.vmap(self.loss, in_axes=(0, *[None] * len(batch))))
+        rows = len(jax.tree_util.tree_leaves(candidates)[0])
+        if self.chunk is None:
+            self.chunk = rows
+        values = np.empty(rows)
+        for first in range(0, rows, self.chunk):
+            some = _filled(candidates, first, self.chunk)
+            found = np.asarray(self._compiled(some, *batch), dtype=np.float64)
+            values[first : first + self.chunk] = found.reshape(self.chunk)[: rows - first]
+        return values
+
+
+def _filled(candidates: Any, first: int, count: int) -> Any:
+    """Return ``count`` stacked candidates from ``first`` on, the last one repeated where there are fewer."""
+    rows = np.arange(first, first + count)
+    return jax.tree_util.tree_map(
+        lambda leaf: leaf if len(leaf) == count else leaf[np.minimum(rows, len(leaf) - 1)], candidates
+    )

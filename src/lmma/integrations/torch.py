@@ -1,0 +1,109 @@
+"""PyTorch: a module, or a loss of a tree of tensors, as an objective; and an optimiser of direction vectors.
+
+Needs PyTorch, the extra ``torch``. All candidates of a generation are evaluated by one ``vmap``, on the
+device and in the precision of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from lmma.integrations.stacked import StackedObjective, Values
+
+try:
+    import torch
+except ImportError as error:
+    from lmma.kernels.install import how_to_install
+
+    raise ImportError(f"lmma.integrations.torch needs PyTorch: {how_to_install('torch')}") from error
+
+from lmma.integrations.torch_optimizer import LMMA
+
+__all__ = ["LMMA", "Objective", "objective"]
+
+
+def objective(
+    model: Any, loss: Callable[..., Any], *, batch: Any = None, chunk: int | None = None
+) -> Objective:
+    """Return an objective for ``minimize(fun, model, ..., vectorized=True)``.
+
+    Parameters
+    ----------
+    model : torch.nn.Module, or a structure of tensors
+        What is searched: the parameters of a module that require gradients, or the tensors.
+    loss : callable
+        ``loss(net, *batch) -> tensor`` with one entry. ``net`` is called as the module is, and computes with
+        the parameters of one candidate; of a structure of tensors it is that structure. It is run under
+        ``torch.func.vmap``: no ``.item()``, no branches on values.
+    batch : tuple of tensors or callable, optional
+        What ``loss`` is given besides. A function, ``batch(generator) -> tensors``, is called once a
+        generation with a ``torch.Generator`` of the generation's seed: a mini-batch, the same for all
+        candidates.
+    chunk : int, optional
+        Candidates at a time, where activations of a whole generation do not fit into memory.
+
+    Examples
+    --------
+    >>> net = torch.nn.Linear(3, 1)                                                       # doctest: +SKIP
+    >>> fun = objective(net, lambda net: ((net(inputs) - targets) ** 2).mean())           # doctest: +SKIP
+    >>> result = lmma.minimize(fun, net, 0.1, vectorized=True)                            # doctest: +SKIP
+    >>> result.x(inputs)  # a module like net, with the best weights                      # doctest: +SKIP
+    """
+    return Objective(model, loss, batch, chunk)
+
+
+@final
+class Objective(StackedObjective):
+    """What :func:`objective` returns."""
+
+    def __init__(
+        self, model: Any, loss: Callable[..., Any], batch: Any = None, chunk: int | None = None
+    ) -> None:
+        super().__init__(model, loss, batch, chunk)
+        self.module = model if isinstance(model, torch.nn.Module) else None
+        found = [] if self.module is None else [*self.module.parameters(), *self.module.buffers()]
+        self.device = next((leaf.device for leaf in self.tree.leaves() if leaf.kind == "torch"), None)
+        if any(tensor.device != self.device for tensor in found):
+            raise ValueError("all parameters of a module must be on one device: module.to(device)")
+
+    def _drawn(self, batch: Callable[..., Any], seed: int) -> Any:
+        return batch(torch.Generator().manual_seed(seed))
+
+    def _values(self, candidates: Any, batch: tuple[Any, ...]) -> Values:
+        fixed = [None] * len(batch)
+        # randomness: of dropout and the like, the same for all candidates
+        every = torch.func.vmap(self._value, in_dims=(0, *fixed), chunk_size=self.chunk, randomness="same")
+        with torch.no_grad():
+            values = every(candidates, *batch)
+        return np.asarray(values.reshape(len(values)).cpu().numpy(), dtype=np.float64)
+
+    def _value(self, candidate: Any, *batch: Any) -> Any:
+        net = candidate if self.module is None else _Bound(self.module, candidate)
+        value = self.loss(net, *batch)
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            raise TypeError(f"loss must return a tensor with one entry, got {_form(value)}")
+        return value.reshape(())
+
+
+class _Bound:
+    """A module that computes with other parameters than its own."""
+
+    def __init__(self, module: Any, parameters: dict[str, Any]) -> None:
+        self.module = module
+        self.parameters = parameters
+
+    def __call__(self, *args: Any, **more: Any) -> Any:
+        return torch.func.functional_call(self.module, self.parameters, args, more)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"a candidate is called as the module is, net(inputs); {name!r} would be that of the module with "
+            "its old weights"
+        )
+
+
+def _form(value: Any) -> str:
+    return f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"{value!r:.60}"
