@@ -1,8 +1,8 @@
-"""Draw docs/images/learning_curve.svg: linear policies that learn to land, five seeds.
+"""Draw docs/images/learning_curve.svg: linear policies that learn to balance a pole.
 
 python docs/tools/learning_curve.py
 
-Needs gymnasium[box2d], and some minutes.
+Needs the extra rl.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from lmma.output.plotting.learning import learning_curve
 from lmma.output.plotting.style import save
 
 PICTURE = Path(__file__).resolve().parents[1] / "images" / "learning_curve.svg"
-ENV = "LunarLander-v3"
+ENV = "CartPole-v1"
 SEEDS = (1, 2, 3)
 
 
@@ -20,7 +20,7 @@ def main() -> None:
     """Train and draw."""
     curves, threshold = {}, None
     for seed in SEEDS:
-        result = train(ENV, rng=seed, episodes=4, maxfevals=1000, stagnation=False)
+        result = train(ENV, rng=seed, sigma0=0.1, test_episodes=20, maxfevals=1000)
         curves[f"seed {seed}"], threshold = result.curve, result.threshold
     save(learning_curve(curves, solved=threshold, title=f"linear on {ENV}"), PICTURE)
 

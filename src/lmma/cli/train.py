@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--sigma0", metavar="STEP", type=arguments.positive,
-        help="initial step of the outputs of each layer (default: 1)",
+        help="initial step of the outputs of each layer (default: 1 for discrete actions, 0.3 for others)",
     )  # fmt: skip
 
     add_run_options(parser, {}, without=WITHOUT)

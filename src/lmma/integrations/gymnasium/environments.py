@@ -31,6 +31,15 @@ class Actions:
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
 
+    @property
+    def step(self) -> float:
+        """By how much outputs of first candidates differ, for inputs of size 1, unless the user says otherwise.
+
+        Which of several outputs is the largest does not depend on their scale; numbers are to stay inside
+        their box, of half width 1, at first.
+        """
+        return 0.3 if self.first is None else 1.0
+
     def of(self, outputs: Array) -> Any:
         """Return the actions that rows of outputs mean, one a row."""
         if self.first is not None:

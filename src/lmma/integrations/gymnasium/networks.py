@@ -16,7 +16,6 @@ from lmma.kernels.words import shown
 Array = npt.NDArray[np.float64]
 
 WIDEST = 10_000  # units of a hidden layer
-STEP = 0.1  # by how much a first candidate's outputs differ from the mean's, inputs being of size 1
 SPELLINGS = "'linear', or 'mlp:64,64' for a network with hidden layers of 64 and 64 units"
 
 
@@ -101,6 +100,6 @@ class Network:
         parts.append(np.zeros(math.prod(self.shapes[-1])))
         return np.concatenate(parts)
 
-    def steps(self, size: float = STEP) -> Array:
+    def steps(self, size: float) -> Array:
         """Return the first step of each weight: ``size / sqrt(inputs)`` of its layer."""
         return np.concatenate([np.full(out * into, size / math.sqrt(into)) for out, into in self.shapes])

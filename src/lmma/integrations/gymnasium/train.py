@@ -118,8 +118,9 @@ def train(
         Keyword arguments of ``gymnasium.make``, such as ``max_episode_steps``.
     **options
         Arguments of :func:`lmma.minimize`: ``method, popsize, rng, noise, maxfevals, maxtime, workers,
-        checkpoint, log, progress, ...``. ``sigma0`` is the step of the outputs of a layer, 1 by default;
-        each weight's is that over the square root of the layer's inputs.
+        checkpoint, log, progress, ...``. ``sigma0`` is the first step of the outputs of a layer, by
+        default 1 for discrete actions and 0.3 for others; each weight's is that over the square root of the
+        layer's inputs.
 
     Returns
     -------
@@ -180,6 +181,7 @@ class Prepared:
             if isinstance(policy, Policy):
                 watch.take_over(policy.mean, policy.scale, policy.seen)
             self.training = Training(watch, actions, threshold, int(test_episodes))
+            sigma0 = actions.step if sigma0 is None else sigma0
             start = network.start(_seed(given.rng)) if x0 is None else _weights(x0, network)
             observers: Iterable[Observer] = [lambda _: watch.learn()]
             self.line = TrainingLine(self.training, given.maxfevals) if given.progress else None
@@ -272,7 +274,7 @@ def _run_options(options: Mapping[str, Any]) -> tuple[RunOptions, Any, Any]:
     constants = {name: given.pop(name) for name in list(given) if name not in known}
     if constants:
         given["constants"] = {**given.get("constants", {}), **constants}
-    return RunOptions(**given), x0, 1.0 if sigma0 is None else sigma0
+    return RunOptions(**given), x0, sigma0
 
 
 def _weights(x0: Any, network: Network) -> Array:
