@@ -196,6 +196,7 @@ class Strategy(_Recorded, NoisyHooks):
         self.tolx, self.tolfun = checked_tolerance("tolx", tolx), checked_tolerance("tolfun", tolfun)
         self.constraint_options = ConstraintOptions()
         self.constraints: Constrained | None = None
+        self.told_places = False  # in place of values, by a strategy that has this one inside
         self.generation = 0
         self.evaluations = 0
         self.failures = 0
@@ -570,6 +571,12 @@ class Strategy(_Recorded, NoisyHooks):
         constrained = {} if self.constraints is None else self.constraints.parts()
         watched = {} if self.noise.treatment is None else {"noise": self.noise}
         return {"": self, "ties": self.ties, **used, **constrained, **watched, **self._parts()}
+
+    @property
+    def _by_ranks_alone(self) -> bool:
+        """Whether constraints are treated by ranks alone, here or by whoever has this strategy inside."""
+        own = self.constraints is not None and self.constraints.lagrangian is None
+        return own or self.told_places
 
     @property
     def _is_feasible(self) -> bool:
