@@ -5,7 +5,7 @@
 The truss spans 24 m in 12 panels and carries 40 kN at each lower joint. Each member is one of eleven standard
 tubes; steel costs by the kilogram, the better one more. ``design`` returns the cost and the values of all
 constraints, which hold where they are at most 0: how far each member is used, in tension or compression or
-until it buckles, and how far the middle bends. ``penalised`` makes one number of them.
+until it buckles, and how far the middle bends.
 """
 
 from __future__ import annotations
@@ -75,9 +75,3 @@ def design(height: float, steel: str, sections: np.ndarray) -> tuple[float, np.n
     bend = -moved[PANELS + 1] / BEND  # of the lower joint in the middle
     cost = price * DENSITY * float(area @ length)
     return cost, np.append(used, bend) - 1
-
-
-def penalised(height: float, steel: str, sections: np.ndarray) -> float:
-    """Return the cost, and 1,000 EUR for every whole unit by which a constraint is broken."""
-    cost, constraints = design(height, steel, sections)
-    return cost + 1000 * float(np.maximum(constraints, 0).sum())

@@ -169,3 +169,17 @@ def test_a_strategy_like_it_is_made_from_its_recipe():
 def test_one_value_is_no_choice():
     with pytest.raises(ValueError, match="coordinate 1 must have two or more values"):
         make_strategy(lmma.LMMAES, [0.0, 0.0], 1.0, categories={1: 1})
+
+
+def test_numbers_beside_choices_know_that_constraints_are_told_by_ranks_alone():
+    es = make_strategy(lmma.PulseFull, np.ones(5), 1.0, categories={4: 3}, rng=1)
+    es.constrain(handling="rank")
+    before = es.inner.mean.copy()
+    X = es.ask()[:, :4].copy()
+    violated = 1.0 + np.arange(es.popsize)[::-1]  # by all, and by the last candidate least
+    es.tell(np.zeros(es.popsize), constraints=violated)
+    weights = es.inner.parameters.weights
+    best = X[::-1][: len(weights)]
+    # The mean of the better half: weights against the worse one would flee from where feasible points are
+    assert np.allclose(es.inner.mean, weights @ best / weights.sum(), rtol=0, atol=1e-12)
+    assert not np.allclose(es.inner.mean, before)

@@ -186,6 +186,7 @@ class Strategy(_Recorded, Stateful):
         self.tolx, self.tolfun = checked_tolerance("tolx", tolx), checked_tolerance("tolfun", tolfun)
         self.constraint_options = ConstraintOptions()
         self.constraints: Constrained | None = None
+        self.told_places = False  # in place of values, by a strategy that has this one inside
         self.generation = 0
         self.evaluations = 0
         self.failures = 0

@@ -24,6 +24,7 @@ class ConstrainedHooks(NoisyHooks):
     """The part of :class:`lmma.Strategy` that deals with constraints."""
 
     constraint_options: ConstraintOptions
+    told_places: bool
     constraints: Constrained | None
     judged: float  # the share of the candidates, best first, that tell convergence
     settling: Settling | None
@@ -55,6 +56,12 @@ class ConstrainedHooks(NoisyHooks):
             raise ValueError("linear equalities cannot be kept by integers: tell() them among constraints")
         subspace = None if linear is None else checked_subspace(*linear, self.n)
         self.constraint_options = ConstraintOptions(handling, as_flags(equality), feasibility_tol, subspace)
+
+    @property
+    def _by_ranks_alone(self) -> bool:
+        """Whether constraints are treated by ranks alone, here or by whoever has this strategy inside."""
+        own = self.constraints is not None and self.constraints.lagrangian is None
+        return own or self.told_places
 
     @property
     def _is_feasible(self) -> bool:

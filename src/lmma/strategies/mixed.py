@@ -178,6 +178,7 @@ class Mixed(Strategy):
         if self.inner is not None:
             told = np.full(self.popsize, np.nan)
             told[order] = values
+            self.inner.told_places = self._by_ranks_alone
             self.inner.tell(told)
         weights = self._selection_weights()[: len(order)]
         self.choices.learn(self._drawn[order[: len(weights)]], weights)

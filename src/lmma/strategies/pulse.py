@@ -336,7 +336,7 @@ class PulsingES(ES):
         weights, total, mu_e = weights_of(self.parameters.weights.tobytes(), len(order), self.popsize)
         if len(order) < self.popsize:
             order = np.concatenate((order, np.setdiff1d(np.arange(self.popsize), order)))
-        if self.constraints is not None and self.constraints.lagrangian is None:
+        if self._by_ranks_alone:
             z_mean = weighted_mean(weights, order, self.z, self.threads)
             d_mean, mu_e = self.transform.apply(z_mean), 1 / float(weights @ weights)
             return Selection(order, values, weights, mu_e, z_mean, d_mean, self.z, None, self.threads)
