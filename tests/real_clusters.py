@@ -45,6 +45,8 @@ def ray_cluster(importable):
     pytest.importorskip("ray", reason="Ray is " + MISSING.format("ray"))
     from ray.cluster_utils import Cluster
 
+    # Ray's workers are nice to others by 15: on a busy machine they would hardly start
+    os.environ.setdefault("RAY_worker_niceness", "0")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": WORKERS, "include_dashboard": False})
     yield cluster
     cluster.shutdown()
