@@ -1,5 +1,6 @@
 """Polishing: a quasi-Newton method begun where a search has ended; the better of both is kept."""
 
+import json
 import math
 
 import numpy as np
@@ -231,3 +232,23 @@ def test_what_was_gained_is_kept_in_a_file(tmp_path):
     assert again.polish == result.polish
     assert again.fun == result.fun
     assert not again.warnings
+
+
+def test_the_command_line_says_what_was_gained(capsys):
+    from lmma.cli import main
+
+    words = [
+        "minimize",
+        "rotated-ellipsoid",
+        "--dim=8",
+        "--seed=1",
+        "--maxfevals=3000",
+        "--target=none",
+        "--polish",
+    ]
+    main([*words, "--json", "--quiet"])
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["polish"]["fun"] == fields["fun"] < fields["polish"]["before"]
+    assert "Polished by BFGS" in fields["message"]
+    main([*words[:4], "--integers=all", "--polish", "--quiet"])
+    assert "--polish" in capsys.readouterr().err

@@ -93,7 +93,7 @@ def in_shell(name: str, value: str = "") -> str:
 
 def respelled(error: BaseException) -> str:
     """Return the words of an error of the library with its arguments' names as the command line has them."""
-    text = str(error).replace("vectorized=True", "--vectorized")
+    text = str(error).replace("vectorized=True", "--vectorized").replace("polish=True", "--polish")
     text = re.sub(r"\b(method|dtype)='([\w-]+)'", r"--\1 \2", text)
     ordinary = ("method", "dtype", "vectorized", "constants", "constraints")  # words of any sentence
     names = "|".join(name for name in FLAGS if name not in ordinary)

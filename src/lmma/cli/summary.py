@@ -184,6 +184,8 @@ class Summary:
             "x": self.x,
             **_of_constraints(result),
         }
+        if "polish" in result:
+            fields["polish"] = _finite(result.polish)
         if self.run.options.space is not None:
             fields["vector"] = [float(value) for value in self.vector]
         return json.dumps(_finite(fields), allow_nan=False)
