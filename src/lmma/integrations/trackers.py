@@ -126,7 +126,7 @@ class MlflowTracker(Tracker):
 
     def send(self, values: Mapping[str, float], step: int) -> None:
         """Log all numbers in one request."""
-        allowed = {re.sub(r"[^\w\-./ ]", "_", name): value for name, value in values.items()}
+        allowed = {_allowed(name): value for name, value in values.items()}
         if self.run_id is None:
             self.module.log_metrics(allowed, step=step)
         else:
@@ -144,6 +144,11 @@ class WandbTracker(Tracker):
     def send(self, values: Mapping[str, float], step: int) -> None:
         """Log all numbers as one step; wandb's own counter of steps stays the user's."""
         self.run.log({**values, f"{self.prefix}evaluations": step})
+
+
+def _allowed(name: str) -> str:
+    """Return a name that MLflow takes: ``x.3`` for ``x[3]``."""
+    return re.sub(r"[^\w\-./ ]", "_", re.sub(r"\[(\d+)\]", r".\1", name))
 
 
 def _missing(extra: str, name: str) -> ImportError:
