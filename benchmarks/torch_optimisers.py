@@ -18,10 +18,10 @@ import torch
 from lmma.integrations.torch import LMMA
 
 RATES = {
-    "SGD": [10.0**k for k in range(-5, 1)],
-    "Adam": [10.0**k for k in range(-5, 1)],
-    "LMMA": [10.0**k for k in range(-5, 1)],
-    "LMMA+CSA": [10.0**k for k in range(-5, 1)],
+    "SGD": [*(10.0**k for k in range(-5, 1)), 3.0],
+    "Adam": [*(10.0**k for k in range(-5, 1)), 3.0],
+    "LMMA": [*(10.0**k for k in range(-5, 1)), 3.0],
+    "LMMA+CSA": [*(10.0**k for k in range(-5, 1)), 3.0],
     "L-BFGS": [0.01, 0.1, 1.0],
     "Muon": [10.0**k for k in range(-4, 0)],
 }
