@@ -66,7 +66,8 @@ def by_search(env, options, seed):
     return {
         "solved": result.solved, "reward": result.reward, "episodes": result.episodes, "steps": result.steps,
         "evaluations": result.result.nfev, "wall": time.perf_counter() - began,
-        "method": result.result.method, "popsize": int(result.result.runs[0].popsize), "reason": result.result.reason,
+        "method": result.result.method, "popsize": int(result.result.runs[0].popsize),
+        "reason": result.result.reason,
     }  # fmt: skip
 
 
