@@ -65,8 +65,9 @@ def by_search(env, options, seed):
     )  # fmt: skip
     return {
         "solved": result.solved, "reward": result.reward, "episodes": result.episodes, "steps": result.steps,
-        "evaluations": result.result.nfev, "wall": time.perf_counter() - began, "method": result.result.method,
-        "popsize": int(result.result.runs[0].popsize), "reason": result.result.reason,
+        "evaluations": result.result.nfev, "wall": time.perf_counter() - began,
+        "method": result.result.method, "popsize": int(result.result.runs[0].popsize),
+        "reason": result.result.reason,
     }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ class Actions:
 
     @property
     def step(self) -> float:
-        """By how much outputs of first candidates differ, for inputs of size 1, unless the user says.
+        """By how much outputs of first candidates differ, for inputs of size 1, unless one is given.
 
         Which of several outputs is the largest does not depend on their scale; numbers are to stay inside
         their box, of half width 1, at first.
