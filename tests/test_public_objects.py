@@ -78,6 +78,7 @@ MADE = {
     "Integer": lambda: lmma.Integer(1, 9, shape=(3, 2)),
     "Real": lambda: lmma.Real(1e-3, 9, log=True, unit="m/s"),
     "Space": lambda: lmma.Space({f"variable_{k}": lmma.Real(0, 1) for k in range(300)}),
+    "Tree": lambda: lmma.Tree({f"layer_{k}": np.zeros((3, 2)) for k in range(300)}),
     "Returned": lambda: lmma.constraints.Returned(np.zeros(500), np.ones(500)),
     "Project": lambda: lmma.bounds.box([0.0, 1.0], BOX, boundary="project"),
     "Reflect": lambda: lmma.bounds.box([0.0, 1.0], BOX, boundary="reflect"),

@@ -45,9 +45,12 @@ def objective(
 
     Examples
     --------
-    >>> params = {"w": jnp.zeros((3, 2)), "b": jnp.zeros(2)}                              # doctest: +SKIP
-    >>> fun = objective(params, lambda p: ((x @ p["w"] + p["b"] - y) ** 2).mean())        # doctest: +SKIP
-    >>> lmma.minimize(fun, params, 0.1, vectorized=True).x["w"]                           # doctest: +SKIP
+    >>> x, y = np.eye(3, dtype=np.float32), np.ones((3, 2), dtype=np.float32)
+    >>> params = {"w": np.zeros((3, 2), np.float32), "b": np.zeros(2, np.float32)}
+    >>> fun = objective(params, lambda p: ((x @ p["w"] + p["b"] - y) ** 2).mean())
+    >>> result = lmma.minimize(fun, params, 0.1, vectorized=True, rng=1, ftarget=1e-6)
+    >>> bool(result.success), result.x["w"].shape
+    (True, (3, 2))
     """
     return Objective(params, loss, batch, chunk)
 

@@ -47,10 +47,12 @@ def objective(
 
     Examples
     --------
-    >>> net = torch.nn.Linear(3, 1)                                                       # doctest: +SKIP
-    >>> fun = objective(net, lambda net: ((net(inputs) - targets) ** 2).mean())           # doctest: +SKIP
-    >>> result = lmma.minimize(fun, net, 0.1, vectorized=True)                            # doctest: +SKIP
-    >>> result.x(inputs)  # a module like net, with the best weights                      # doctest: +SKIP
+    >>> inputs, targets = torch.eye(3), torch.ones(3, 1)
+    >>> net = torch.nn.Linear(3, 1)
+    >>> fun = objective(net, lambda net: ((net(inputs) - targets) ** 2).mean())
+    >>> result = lmma.minimize(fun, net, 0.1, vectorized=True, rng=1, ftarget=1e-6)
+    >>> result.x(inputs).shape  # a module like net, with the best weights
+    torch.Size([3, 1])
     """
     return Objective(model, loss, batch, chunk)
 

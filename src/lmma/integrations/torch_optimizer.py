@@ -57,14 +57,10 @@ class LMMA(torch.optim.Optimizer):  # type: ignore[misc]  # PyTorch may be absen
 
     Examples
     --------
-    >>> optimizer = LMMA(net.parameters(), lr=0.01)                                       # doctest: +SKIP
-    >>> loss(net(inputs), labels).backward()                                              # doctest: +SKIP
-    >>> optimizer.step()                                                                  # doctest: +SKIP
-
-    References
-    ----------
-    Loshchilov, Glasmachers and Beyer, *Large scale black-box optimization by limited-memory matrix
-    adaptation*, IEEE Transactions on Evolutionary Computation 23(2), 2019, section 5.
+    >>> net, inputs = torch.nn.Linear(3, 1), torch.eye(3)
+    >>> optimizer = LMMA(net.parameters(), lr=0.01)
+    >>> net(inputs).square().mean().backward()
+    >>> optimizer.step()
     """
 
     def __init__(
