@@ -56,6 +56,7 @@ def test_a_checkpoint_of_the_command_line(shown, capsys, tmp_path):
     assert said["best value"] == best
     assert said["evaluations"] == "300 in 30 generations"
     assert said["to see it"] == f"lmma plot {log}, or lmma watch"
+    assert said["stopped"].startswith("maxfevals")
 
 
 def test_a_checkpoint_of_a_program_and_its_x(shown, tmp_path):

@@ -184,10 +184,17 @@ def _log(file: Path) -> Found:
         *([("step size", f"{last['sigma']:.3g}")] if last["sigma"] is not None else []),
         *_failed(last.get("failures"), []),
         *([("restarts", f"{last['restarts']:,}")] if last.get("restarts") else []),
-        ("stopped", "a log does not say why, nor method and x: the checkpoint or the result of the run does"),
+        ("stopped", _ending(last.get("reason"))),
         ("to see it", f"lmma plot {shlex.quote(str(file))}, or lmma watch"),
     ]
     return rows, None
+
+
+def _ending(reason: object) -> str:
+    """Return what a log says of its end: nothing while a run goes on, or where it was killed."""
+    if not isinstance(reason, str):
+        return "not yet, or killed; method and x are in the checkpoint or the result of the run"
+    return f"{reason[:40]}; method and x are in the checkpoint or the result of the run"
 
 
 def _store(file: Path) -> Found:
