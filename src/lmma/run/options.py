@@ -285,7 +285,8 @@ def choose_method(
     ``"pulse-full"`` for up to 300 variables, unless the budget is below 4 n^2 evaluations, in which its
     matrix could not be learned; ``"pulse"`` beyond, which has O(log n) directions in its place and needs as
     few evaluations on most functions. ``"d-lm-ma-es"`` where the vectors of ``"pulse"`` would fill half
-    of the free memory. ``"acma-es"`` for up to 6 variables with constraints.
+    of the free memory. ``"acma-es"`` for up to 6 real variables with ``constraints=`` (those
+    that ``fun`` returns unasked are not known when a method is chosen).
     """
     from lmma.strategies import strategy_class
     from lmma.strategies.parts.checks import checked_popsize

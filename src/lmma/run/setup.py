@@ -94,7 +94,8 @@ def setup(
     method = options.method
     if isinstance(method, str) and method == "auto":
         numbers = max(1, len(start) - len(limits.get("categories", ())))
-        constrained = constraints.given and constraints.handling == "lagrange"
+        real = constraints.keeps_equalities  # no integers, no choices
+        constrained = constraints.given and real and constraints.handling == "lagrange"
         method = warm.method or choose_method(
             numbers, popsize=options.popsize, maxfevals=options.maxfevals, constrained=constrained
         )
