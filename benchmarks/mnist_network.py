@@ -21,11 +21,11 @@ import lmma
 from lmma.attack import load_mnist
 from lmma.integrations.torch import objective
 
-# method -> (popsize, sigma0, options); step sizes by a look at 6,400 evaluations with 0.02, 0.05 and 0.1 each
+# method -> (popsize, sigma0, options); step sizes by a look at a few in 6,400 evaluations
 OURS = {
     "pulse": (64, 0.1, {}),
     "lm-ma-es": (64, 0.1, {}),
-    "open-es": (64, 0.05, {}),
+    "open-es": (64, 0.05, {"learning_rate": 0.2}),
 }
 EVOSAX = {"SNES": (64, 0.1), "PGPE": (64, 0.1)}
 
