@@ -53,7 +53,7 @@ dist: $(VENV)/.installed-test  ## build the source distribution and a wheel into
 	$(BIN)/abi3audit --strict dist/*.whl
 
 figure: $(VENV)/.installed-plot  ## draw the picture of the README again
-	$(BIN)/python examples/readme_figure.py
+	$(BIN)/python docs/tools/hero.py
 
 clean:  ## remove all that was made
 	rm -rf $(VENV) out build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \

@@ -60,7 +60,7 @@ def test_links_of_the_readme_work_outside_the_repository(monkeypatch):
     links = re.findall(r"\]\(([^)\s]+)\)", told["long_description"])
     assert links
     assert all(link.startswith("https://") for link in links)
-    assert f"{SOURCE}/raw/main/docs/images/convergence.svg" in links
+    assert f"{SOURCE}/raw/main/docs/images/hero.svg" in links
     assert f"{SOURCE}/blob/main/docs/limits.md" in links
 
 

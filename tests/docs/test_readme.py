@@ -11,7 +11,7 @@ import pytest
 from pages import LMMA, ROOT, listings
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "readme_figure.py")
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.fixture
