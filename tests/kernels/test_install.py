@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_extras_come_from_the_checkout_where_there_is_one(monkeypatch, tmp_path)
         assert install.how_to_install("plot") == "pip install '.[plot]'"
         monkeypatch.chdir(tmp_path)
         assert install.how_to_install("plot") == f"pip install '{root}[plot]'"
-    monkeypatch.setattr(install, "__file__", str(tmp_path / "lib" / "lmma" / "kernels" / "install.py"))
+    installed(monkeypatch, tmp_path, None)
     assert install.how_to_install("plot") == "pip install 'lmma[plot]'"
 
 
@@ -32,8 +33,32 @@ def test_compiled_modules_are_built_again_from_where_they_came(monkeypatch, tmp_
     if (root / "pyproject.toml").is_file():
         monkeypatch.chdir(root)
         assert install.how_to_rebuild() == "pip install --verbose --editable ."
-    monkeypatch.setattr(install, "__file__", str(tmp_path / "lib" / "lmma" / "kernels" / "install.py"))
+    installed(monkeypatch, tmp_path, None)
     assert install.how_to_rebuild().endswith(" --force-reinstall --no-deps --no-cache-dir lmma")
+
+
+def installed(monkeypatch, folder, noted):
+    """Have the package lie where pip puts it, with this note of where it came from."""
+    monkeypatch.setattr(install, "__file__", str(folder / "lib" / "lmma" / "kernels" / "install.py"))
+    package = SimpleNamespace(read_text=lambda name: {"direct_url.json": noted}[name])
+    monkeypatch.setattr(install.metadata, "distribution", lambda name: package)
+
+
+def test_extras_come_from_the_folder_that_pip_installed_from(monkeypatch, tmp_path):
+    sources = tmp_path / "my sources"
+    sources.mkdir()
+    address = sources.as_uri()
+    installed(monkeypatch, tmp_path, f'{{"url": "{address}", "dir_info": {{}}}}')
+    assert install.how_to_install("plot") == "pip install 'lmma[plot]'"  # the folder is gone, or another's
+    (sources / "pyproject.toml").touch()
+    assert install.how_to_install("plot") == f"pip install '{sources}[plot]'"
+    assert install.how_to_rebuild().endswith(f"--no-cache-dir '{sources}'")
+
+
+@pytest.mark.parametrize("noted", ["no JSON", "[]", '{"url": "https://example.org/lmma.whl"}', '{"url": 3}'])
+def test_any_other_note_means_an_index(monkeypatch, tmp_path, noted):
+    installed(monkeypatch, tmp_path, noted)
+    assert install.how_to_install("plot") == "pip install 'lmma[plot]'"
 
 
 def test_words_are_quoted_for_the_shell_that_is_there(monkeypatch):
