@@ -146,7 +146,7 @@ def test_seeds_and_constraints_meet_the_structure():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"x0": {}}, "nothing to search"),
+        ({"x0": {}}, "x0: there is nothing to search"),
         ({"x0": {"w": np.array([1.0, np.nan])}}, "'w' holds NaN"),
         ({"sigma0": {"v": 0.1}}, "there is no 'v' in the tree"),
         ({"sigma0": {"w": 0.0}}, "positive"),

@@ -37,7 +37,10 @@ def with_space(x0: Any, options: RunOptions) -> tuple[Any, RunOptions]:
     elif options.space is None and is_result(x0):
         found = x0.get("tree")
     elif options.space is None and is_structure(x0):
-        found = Tree(x0)
+        try:
+            found = Tree(x0)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"x0: {error}") from None
     if found is not None:
         options = options.replaced(space=found)
     if isinstance(options.space, Tree) and options.dtype == "float64":
