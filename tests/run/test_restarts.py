@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.problems import get
+from lmma.problems import get, suites
 from lmma.run.counters import SingleRun
 from lmma.run.options import RunOptions
 from lmma.run.restarts import BIPOP, IPOP, restart_key, restart_point, schedule
@@ -122,6 +122,14 @@ def test_a_run_that_may_start_again_waits_for_a_fifth_of_it_others_for_half(rest
             break
     # the first 30% of what is looked at must lie beyond half within the time without progress
     assert patience * 0.85 <= generation / 1000 <= patience * 1.02
+
+
+def test_a_search_that_learns_its_metric_first_has_not_stagnated():
+    """One stiff direction across 128 coordinates: values stand still for 700 generations, then fall."""
+    discus = get("rotated-discus")
+    x0 = suites.start(discus, 128, np.random.default_rng([104, 128]))
+    result = lmma.minimize(discus.function, x0, 3.0, vectorized=True, rng=104, ftarget=1.0, maxfevals=60_000)
+    assert result.reason == "ftarget"
 
 
 # Schedules

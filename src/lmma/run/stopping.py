@@ -346,6 +346,8 @@ class Stagnation(Rule):
     def __init__(self, n: int, popsize: int, share: float = 0.5) -> None:
         self.share = share
         self.least = 120 + math.ceil(30 * n / popsize)  # generations that are looked at
+        # before, values may stand still while a metric is learned: so long pycma waits, too
+        self.earliest = max(2 * self.least, math.ceil(n * (5 + 100 / popsize)))
         self.stride = 1
         self.seen = 0
         self.judged_at = 0
@@ -372,7 +374,7 @@ class Stagnation(Rule):
 
     def check(self, now: Situation) -> Stop | None:
         """Judge anew whenever the run has grown by a hundredth, and not while noise is being dealt with."""
-        if self.seen >= 2 * self.least and self.seen >= 1.01 * self.judged_at:
+        if self.seen >= self.earliest and self.seen >= 1.01 * self.judged_at:
             self.judged_at = self.seen
             if not (self._improved(self.best) or self._improved(self.median)):
                 self.stagnant_for = self.window
