@@ -83,7 +83,10 @@ def test_images_from_a_file(capsys, tmp_path):
     assert "own.npz: a classifier of the user's" in out
 
 
-def test_the_same_command_goes_on_where_it_was_and_another_classifier_starts_anew(capsys, tmp_path):
+def test_the_same_command_goes_on_where_it_was_and_another_classifier_starts_anew(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same size and second is another
     words = ("--model", "attacked_module:predict_proba", "--data", "attacked_module:images", "--json")
     first = json.loads(attack(capsys, *words)[1])
     again = json.loads(attack(capsys, *words)[1])

@@ -168,7 +168,7 @@ def test_a_run_that_ends_leaves_no_process_behind(cluster, tmp_path):
 
     lmma.minimize(fun, np.ones(4), 1.0, rng=1, maxiter=3, workers=cluster)
     pids = [int(file.name) for file in tmp_path.iterdir()]
-    assert len(pids) == 2
+    assert 1 <= len(pids) <= 2  # one worker may be done with all before the other has started
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
 
 

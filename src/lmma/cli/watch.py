@@ -49,12 +49,12 @@ def run(args: argparse.Namespace) -> int:
         server = WatchServer(logs, title, args.port)
     except (OSError, OverflowError) as error:
         raise UsageError(f"--port {args.port} cannot be used: {error}") from None
-    with server:
-        print(f"{server.address} shows {title}; Ctrl-C ends it", flush=True)
-        try:
+    try:
+        with server:
+            print(f"{server.address} shows {title}; Ctrl-C ends it", flush=True)
             server.serve_forever()
-        except KeyboardInterrupt:
-            return status.OK
+    except KeyboardInterrupt:
+        pass
     return status.OK
 
 
