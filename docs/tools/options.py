@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lmma.run.endings import in_python
 from lmma.run.options import RunOptions, spellings
-from lmma.run.stopping import ENDINGS, in_python
+from lmma.run.stopping import ENDINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "options.md"

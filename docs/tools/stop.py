@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lmma.run.stopping import ENDINGS, in_python
+from lmma.run.endings import in_python
+from lmma.run.stopping import ENDINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "start" / "stop.md"

@@ -10,8 +10,8 @@ from lmma import problems
 from lmma.cli.options import in_shell
 from lmma.evaluation.cluster.driver import VectorDriver
 from lmma.evaluation.seeded import wanted_seeds
+from lmma.run.endings import Stop, in_python
 from lmma.run.replicas.replica_driver import ReplicatedDriver
-from lmma.run.stopping import Stop, in_python
 from local_transport import LocalTransport, OnTransport
 
 

@@ -13,8 +13,9 @@ import pytest
 import lmma
 from lmma.cli import minimize as command
 from lmma.cli.options import GROUPS, READERS, given_options, in_shell
+from lmma.run.endings import ENDINGS, Ending, Stop, in_python
 from lmma.run.options import RunOptions, spellings
-from lmma.run.stopping import ENDINGS, RULES, Ending, Rule, Stop, in_python
+from lmma.run.stopping import RULES, Rule
 
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("options_page", ROOT / "docs" / "tools" / "options.py")

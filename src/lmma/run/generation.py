@@ -11,8 +11,9 @@ import numpy as np
 
 from lmma.evaluation.base import Array, Values
 from lmma.evaluation.failures import words_of
+from lmma.run.endings import Stop
 from lmma.run.noise import evaluated, evaluated_again, rows_to_repeat
-from lmma.run.stopping import Rule, Situation, Stop
+from lmma.run.stopping import Rule, Situation
 from lmma.strategies.parts.memory import in_words
 from lmma.strategies.parts.noise import NONE
 

@@ -7,7 +7,7 @@ from collections import UserDict
 from typing import TYPE_CHECKING, Any
 
 from lmma.run import noise
-from lmma.run.stopping import Spell, Stop, in_python
+from lmma.run.endings import Spell, Stop, in_python
 from lmma.run.warm_start import Learned
 from lmma.space import Tree
 

@@ -11,6 +11,7 @@ import numpy as np
 from lmma.evaluation import Evaluator, evaluator
 from lmma.evaluation.seeded import Seeded, wanted_seeds
 from lmma.run.counters import Counters, SingleRun
+from lmma.run.endings import Stop
 from lmma.run.generation import run_until_stopped
 from lmma.run.interrupts import Interrupts
 from lmma.run.noise import Centre, Verdict, settle
@@ -20,7 +21,7 @@ from lmma.run.polish import Polished, polish
 from lmma.run.progress_line import ProgressLine
 from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
 from lmma.run.setup import setup
-from lmma.run.stopping import Stop, rules_for
+from lmma.run.stopping import rules_for
 from lmma.run.tracker import Tracker
 from lmma.run.variables import best_values, names_of, with_space
 

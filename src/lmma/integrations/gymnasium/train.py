@@ -19,12 +19,12 @@ from lmma.integrations.gymnasium.networks import Network, hidden_layers
 from lmma.integrations.gymnasium.policies import Policy
 from lmma.integrations.gymnasium.training import FINAL, Training, standard_error
 from lmma.kernels.words import shown
+from lmma.run.endings import Spell, in_python
 from lmma.run.interrupts import Interrupts
 from lmma.run.observers import Observer
 from lmma.run.options import RunOptions
 from lmma.run.result import message
 from lmma.run.run import Run
-from lmma.run.stopping import Spell, in_python
 
 Array = npt.NDArray[np.float64]
 

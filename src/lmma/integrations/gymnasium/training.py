@@ -11,8 +11,8 @@ import numpy.typing as npt
 from lmma.integrations.gymnasium.environments import Actions
 from lmma.integrations.gymnasium.evaluator import EpisodesEvaluator
 from lmma.integrations.gymnasium.policies import Policy
+from lmma.run.endings import Stop
 from lmma.run.run import Run
-from lmma.run.stopping import Stop
 
 Array = npt.NDArray[np.float64]
 
