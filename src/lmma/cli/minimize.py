@@ -19,6 +19,7 @@ from lmma.cli.status import UsageError
 from lmma.cli.target import Target, find_target, import_methods_here, travel_by_value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from lmma.cli.summary import Summary
@@ -95,17 +96,26 @@ def run(args: argparse.Namespace) -> int:
     plot, save_x = _output_files(args)
     with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
         summary = _search(args, target)
-    unwritten = False
     # x first: a picture or a page that fails must not cost it
-    for flag, path, save in (("--save-x", save_x, _save_x), ("--plot", plot, _plot)):
+    written = write_outputs(
+        ("--save-x", save_x, lambda path: _save_x(path, summary)),
+        ("--plot", plot, lambda path: _plot(path, summary)),
+    )
+    print(summary.as_json() if args.json else summary.as_text(plot, save_x))
+    return summary.status if written else status.UNWRITTEN
+
+
+def write_outputs(*outputs: tuple[str, Path | None, Callable[[Path], None]]) -> bool:
+    """Write each file that was asked for, and say so of one that cannot be; return whether all were."""
+    all_written = True
+    for flag, path, write in outputs:
         if path is not None:
             try:
-                save(path, summary)
+                write(path)
             except Exception as error:
                 print(f"lmma: {flag} {path} could not be written: {error}", file=sys.stderr)
-                unwritten = True
-    print(summary.as_json() if args.json else summary.as_text(plot, save_x))
-    return status.UNWRITTEN if unwritten else summary.status
+                all_written = False
+    return all_written
 
 
 def _search(args: argparse.Namespace, target: Target) -> Summary:

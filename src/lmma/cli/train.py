@@ -101,23 +101,18 @@ def run(args: argparse.Namespace) -> int:
         return _play(args)
     if args.render:
         raise UsageError("--render is about a saved policy: name it with --play")
-    from lmma.cli.minimize import plot_file, refuse_one_file_for_two
+    from lmma.cli.minimize import plot_file, refuse_one_file_for_two, write_outputs
 
     plot = plot_file(args)
     save = None if args.save is None else arguments.writable(args.save, "--save", (".npz",))
     refuse_one_file_for_two(args, ("checkpoint", "log", "plot", "save"))
     with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
         trained, seed = _trained(args)
-    unwritten = False
-    for flag, path, write in (("--save", save, _save), ("--plot", plot, _plot)):
-        if path is not None:
-            try:
-                write(path, trained)
-            except Exception as error:
-                print(f"lmma: {flag} {path} could not be written: {error}", file=sys.stderr)
-                unwritten = True
+    written = write_outputs(
+        ("--save", save, trained.policy.save), ("--plot", plot, lambda path: _plot(path, trained))
+    )
     print(as_json(trained, seed) if args.json else as_text(trained, seed, save, plot))
-    return status.UNWRITTEN if unwritten else _status(trained)
+    return _status(trained) if written else status.UNWRITTEN
 
 
 def _trained(args: argparse.Namespace) -> tuple[TrainingResult, int]:
@@ -231,10 +226,6 @@ def _play(args: argparse.Namespace) -> int:
     else:
         print(f"{policy.network.spelling} on {args.env}: every episode failed")
     return status.OK if len(known) else status.ALL_FAILED
-
-
-def _save(path: Path, trained: TrainingResult) -> None:
-    trained.policy.save(path)
 
 
 def _plot(path: Path, trained: TrainingResult) -> None:
