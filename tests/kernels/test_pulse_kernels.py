@@ -52,9 +52,11 @@ def problem(n, rows, longs, shorts, dtype="float64", matrix=False, seed=0):
     axes, scales = axes.astype(dtype), np.exp(4 * rng.standard_normal(n)).astype(dtype)
     turns = None
     if matrix:
-        A, X = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / np.sqrt(n), np.vstack((z, paths, axes))
+        A, X = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / np.sqrt(n), np.vstack((paths[:2], axes))
+        shown = rng.standard_normal((rows, n)).astype(dtype)  # that it is A B L z makes no difference here
         damping = rng.uniform(0.5, 1, n).astype(dtype)
-        turns = Turns((X @ A.T).astype(dtype), (X @ np.linalg.inv(A)).astype(dtype), damping)
+        duals, few = (z @ np.linalg.inv(A)).astype(dtype), (X @ A.T).astype(dtype)
+        turns = Turns(shown, duals, few, (X @ np.linalg.inv(A)).astype(dtype), damping)
     weights = np.maximum(ranks, 0) / 3
     ranked = Ranks(ranks, weights, np.sum(ranks > 0), np.sum(ranks < 0), 3)
     return z, paths, ranked, Metric(scales, axes, longs, sizes, gains), RATES, turns

@@ -144,9 +144,9 @@ def test_pulse_matches_its_formulas_in_dense_matrices(method, full, n, period):
             # F and H: what was selected against takes away from F, what was selected from H
             c_1, c_F, c_H = p.c_1_long, p.c_mu_long, p.c_short
             K = (1 + t * c_F / 2) * eye + c_F / 2 * (np.minimum(vs, 0) * d.T) @ q
-            FF = (1 - c_1 - c_F) ** t * K @ FF @ K.T + c_F * (ws * d.T) @ d
+            FF, new_F = (1 - c_1 - c_F) ** t * K @ FF @ K.T, c_F * (ws * d.T) @ d
             K = (1 + t * c_H / 2) * eye - c_H / 2 * (ws * b.T) @ a
-            HH = (1 - c_H) ** t * K @ HH @ K.T - c_H * (np.minimum(vs, 0) * b.T) @ b
+            HH, new_H = (1 - c_H) ** t * K @ HH @ K.T, -c_H * (np.minimum(vs, 0) * b.T) @ b
             # A
             old_A, old_Ai = A, Ai
             if full:
@@ -163,10 +163,15 @@ def test_pulse_matches_its_formulas_in_dense_matrices(method, full, n, period):
                         C = A @ A.T
                         inflation = np.diag(C) * np.diag(np.linalg.inv(C))
             carry = A.T @ np.diag(r) @ old_Ai.T
-            HH = leading(carry @ HH @ carry.T, p.k_short)
+            # with a matrix, what is new is not corrected for what D and A have just learned
+            new = eye if full else carry
+            HH = leading(carry @ HH @ carry.T + new @ new_H @ new.T, p.k_short)
             carry = contraction(0.5) @ np.linalg.inv(A) @ np.diag(1 / r) @ old_A @ B
+            new = contraction(0.5) @ B if full else carry
             p_c = carry @ p_c
-            FF = leading(carry @ FF @ carry.T + t * c_1 * np.outer(p_c, p_c), p.k_long)
+            FF = leading(
+                carry @ FF @ carry.T + new @ new_F @ new.T + t * c_1 * np.outer(p_c, p_c), p.k_long
+            )
         step *= math.exp(min(50, p.c_sigma / p.d_sigma * (path @ path / n - 1)))
     np.testing.assert_allclose(es.mean, mean, rtol=1e-5, atol=1e-5 * np.abs(mean).max())
     np.testing.assert_allclose(es.sigma * es.transform.scales, step * D, rtol=1e-6)

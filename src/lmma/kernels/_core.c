@@ -81,11 +81,11 @@ static int sample_all(Sample *job, const Kernels *kernels, size_t size, int thre
     if (all_of(&space, MAX_THREADS) > (double)(PTRDIFF_MAX / 2)) return -1;
     Team team = {.work = {kernels->project, kernels->mix}, .between = kernels->fold, .phases = 2, .job = job,
                  .units = job->units, .scratch = (size_t)space.scratch};
-    job->partial = malloc((size_t)space.partial);
+    job->partial = borrow((size_t)space.partial);
     job->mix = calloc((size_t)space.mix, 1);
     job->chain = job->partial ? job->partial + (size_t)space.sums : NULL;
     const int status = job->partial && job->mix ? run_team(threads, &team) : -1;
-    free(job->partial);
+    give_back(job->partial);
     free(job->mix);
     return status;
 }

@@ -85,6 +85,8 @@ def pulse_learn(
     rates: Array,
     images: Array | None,
     duals: Array | None,
+    few_images: Array | None,
+    few_duals: Array | None,
     damping: Array | None,
     long_rows: Array,
     short_rows: Array,

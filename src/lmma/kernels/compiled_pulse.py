@@ -12,6 +12,7 @@ from lmma.kernels.twin_pulse import Learned, Metric, Ranks, Rates, Turns
 
 GAP = 136  # numbers between long rows: a power of two apart they would compete for places in the caches
 LONG = 65536  # bytes
+NO_TURNS = (None,) * len(Turns._fields)
 MOST_ROWS = 128  # of the core's own eigenvectors: larger matrices are LAPACK's
 
 
@@ -53,9 +54,8 @@ def pulse_learn(
     else:
         gap = GAP if n * z.itemsize >= LONG else 0
         learned = Learned(*(np.empty((rows, n + gap), z.dtype)[:, :n] for rows, n in shapes))
-    images, duals, damping = turns or (None, None, None)
     _core.pulse_learn(
-        z, paths, v, w, t, scales, axes, longs, gains, sizes, np.array(rates), images, duals, damping,
+        z, paths, v, w, t, scales, axes, longs, gains, sizes, np.array(rates), *(turns or NO_TURNS),
         *learned, threads or THREADS,
     )  # fmt: skip
     return learned

@@ -81,12 +81,19 @@ typedef struct {
 } Update;
 
 typedef struct {
+    const void *rows; /* those of z */
+    ptrdiff_t stride;
+    const void *few; /* two paths and the axes */
+    ptrdiff_t few_stride;
+} Turned;
+
+typedef struct {
     ptrdiff_t n, width, units, count, paths, longs, shorts, generations; /* count: rows of z */
     ptrdiff_t better, worse;                    /* rows selected, and selected against */
     const void *z, *path, *axes;
     ptrdiff_t z_stride, path_stride, axes_stride;
-    const void *images, *duals, *damping;       /* of all these rows, where there is a matrix; else NULL */
-    ptrdiff_t images_stride, duals_stride;
+    Turned images, duals;                       /* without rows where there is no matrix */
+    const void *damping;
     const double *ranks, *weights, *sizes, *gains;
     double scale, share, pull, reach, far, c_1_long, c_mu_long, c_short, c_mu, c_1, against, fade;
     void *scales, *long_rows, *short_rows, *turned;
@@ -98,7 +105,7 @@ typedef struct {
     double *part;                               /* (rows + axes,) square roots of what each counts for in G */
     double *more, *less;                        /* (axes,) sqrt(1 + gain) - 1, and its inverse - 1 */
     double *own, *stay, *excess, *sums, mean_log, mean_excess;
-    void *real_a, *new_long, *new_short, *of_path, *of_long, *stay_long, *mix_long, *stay_short, *mix_short;
+    void *real_a, *of_image, *new_long, *new_short, *of_path, *of_long, *stay_long, *mix_long, *stay_short, *mix_short;
 } Pulse;
 
 #define MOST_ROWS 128   /* for leading axes: matrices beyond this size are LAPACK's */

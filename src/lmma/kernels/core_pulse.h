@@ -45,12 +45,15 @@ static void NAME(add_products)(ptrdiff_t rows, const REAL *coefficients, ptrdiff
 
 INLINE ptrdiff_t NAME(padded)(ptrdiff_t count) { return (count + MIX_COLS - 1) / MIX_COLS * MIX_COLS; }
 
-/* Row i of z, then of the paths, then of the axes: as they are (0), or as A (1) or A^-T (2) shows them. */
+/* Row i of z, then of the paths, then of the axes: as they are (0), or as A (1) or A^-T (2) shows them; A shows B L z
+   instead of z. */
 INLINE const REAL *NAME(row_of)(const Pulse *job, int side, ptrdiff_t i) {
-    if (side == 1 && job->images) return (const REAL *)job->images + i * job->images_stride;
-    if (side == 2 && job->images) return (const REAL *)job->duals + i * job->duals_stride;
+    const Turned *shown = side && job->images.rows ? side == 1 ? &job->images : &job->duals : NULL;
+    if (shown && i < job->count) return (const REAL *)shown->rows + i * shown->stride;
     if (i < job->count) return (const REAL *)job->z + i * job->z_stride;
     i -= job->count;
+    if (shown) /* p_A is not among the few */
+        return (const REAL *)shown->few + (i < job->paths ? i : i - job->paths + 2) * shown->few_stride;
     if (i < job->paths) return (const REAL *)job->path + i * job->path_stride;
     return (const REAL *)job->axes + (i - job->paths) * job->axes_stride;
 }
@@ -84,7 +87,7 @@ static void NAME(pulse_project)(const void *shared, ptrdiff_t unit, char *scratc
         }
         const REAL *scales = (const REAL *)job->scales + start;
         double *logs = cross + job->longs * job->shorts, *lengths2 = logs + 1;
-        for (ptrdiff_t i = 0; job->images && i < job->count; i++) {
+        for (ptrdiff_t i = 0; job->images.rows && i < job->count; i++) {
             const REAL *row = NAME(row_of)(job, 0, i) + start;
             double sum = 0.0, next = 0.0;
             for (ptrdiff_t j = 0; j + 1 < count; j += 2) {
@@ -121,7 +124,8 @@ static void NAME(pulse_coefficients)(void *shared) {
     job->part[rows - 1] = sqrt(job->c_1);
     for (ptrdiff_t i = 0; i < k; i++) job->part[rows + i] = sqrt(job->fade * job->gains[i] / (1.0 + job->gains[i]));
     double *a = job->of_a, *b = job->of_b, *d = job->of_d; /* (rows, active) */
-    REAL *real_a = job->real_a, *new_long = job->new_long, *new_short = job->new_short;
+    const int turns = job->images.rows != NULL;
+    REAL *real_a = job->real_a, *of_image = job->of_image, *new_long = job->new_long, *new_short = job->new_short;
     ptrdiff_t better = 0, worse = 0;
     for (ptrdiff_t i = 0; i < rows; i++, a += active, b += active, d += active) {
         const double *products = u + i * k;
@@ -142,7 +146,10 @@ static void NAME(pulse_coefficients)(void *shared) {
             b[j] = e * more[at];
             d[j] = f * less[at];
         }
-        for (ptrdiff_t j = 0; j < active; j++) real_a[i * active + j] = (REAL)a[j];
+        for (ptrdiff_t j = 0; j < active; j++) {
+            real_a[i * active + j] = (REAL)a[j];
+            of_image[i * active + j] = (REAL)(turns && i < R ? a[j] - d[j] : a[j]);
+        }
         if (i == R + 1) /* B of the path, which has not been through L again */
             for (ptrdiff_t j = 0; j < active; j++)
                 ((REAL *)job->of_path)[j] = j < longs ? (REAL)0 : (REAL)(products[job->pick[j]] * less[job->pick[j]]);
@@ -169,7 +176,7 @@ static void NAME(pulse_coefficients)(void *shared) {
             const double mixed = c / 2.0 * kept * (1.0 + less[i]) * job->ranks[r] * u[r * k + i];
             const double *of_d = job->of_d + r * active;
             ((REAL *)job->mix_long)[i * job->worse + worse++] = (REAL)mixed;
-            for (ptrdiff_t j = 0; j < active; j++) stay[j] += mixed * of_d[j];
+            for (ptrdiff_t j = 0; j < active && !turns; j++) stay[j] += mixed * of_d[j];
         }
         for (ptrdiff_t j = 0; j < active; j++) ((REAL *)job->stay_long)[i * active + j] = (REAL)stay[j];
     }
@@ -197,7 +204,7 @@ static void NAME(pulse_excess)(const void *shared, ptrdiff_t unit, char *scratch
     const Pulse *job = shared;
     const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width), active = job->active, R = job->count;
     const ptrdiff_t longs = job->active_longs;
-    const int turns = job->images != NULL;
+    const int turns = job->images.rows != NULL;
     double sum = 0.0;
     for (ptrdiff_t start = unit * job->width; start < stop; start += BLOCK) {
         const ptrdiff_t count = smaller(BLOCK, stop - start), width = NAME(padded)(count);
@@ -215,8 +222,8 @@ static void NAME(pulse_excess)(const void *shared, ptrdiff_t unit, char *scratch
         memset(g, 0, 3 * (size_t)width * sizeof(REAL));
         for (ptrdiff_t top = 0; top <= R; top += ROWS) { /* p_sigma follows z */
             const ptrdiff_t tall = smaller(ROWS, R + 1 - top);
-            const REAL *of_a = (const REAL *)job->real_a + top * active;
             for (int side = 1; side <= 1 + turns; side++) {
+                const REAL *of_a = (const REAL *)(side == 1 ? job->of_image : job->real_a) + top * active;
                 REAL *rows = side == 1 ? x : y;
                 for (ptrdiff_t i = 0; i < tall; i++)
                     NAME(pack_row)(NAME(row_of)(job, side, top + i) + start, count, width, rows + i * width);
@@ -275,9 +282,10 @@ static void NAME(write_rows)(const REAL *rows, ptrdiff_t tall, ptrdiff_t width, 
     }
 }
 
-/* The rows of F as A shows them (or of H as A^-T does), in `count` columns from `start` on: what stays, then what is new. */
+/* The rows of F (or of H), in `count` columns from `start` on: what stays as A shows it (or A^-T), then what is new, which
+   with a matrix A stays as it is. */
 static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, ptrdiff_t count, ptrdiff_t width,
-                             const REAL *shown, const REAL *factors, REAL *x, REAL *stay) {
+                             const REAL *axes, const REAL *shown, const REAL *factors, REAL *x, REAL *stay) {
     const int side = is_short ? 2 : 1;
     const ptrdiff_t active = job->active, R = job->count, first = R + job->paths;
     const ptrdiff_t kept = is_short ? job->shorts : job->longs, offset = is_short ? job->longs : 0;
@@ -310,12 +318,12 @@ static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, pt
     for (ptrdiff_t i = 0; i < R; i++) {
         const double weight = is_short ? -job->ranks[i] : job->weights[i];
         if (weight > 0) {
-            const REAL *row = NAME(row_of)(job, side, i) + start;
+            const REAL *row = NAME(row_of)(job, 0, i) + start;
             REAL *to = x + tall++ * width;
             NAME(pack_row)(row, count, width, to);
         }
         if (tall == ROWS || (i == R - 1 && tall)) {
-            NAME(add_products)(tall, coefficients, active, active, shown, width, x);
+            NAME(add_products)(tall, coefficients, active, active, axes, width, x);
             coefficients += tall * active;
             ptrdiff_t at = tall;
             for (ptrdiff_t r = i; at; r--) { /* the weights of the rows at hand, from the last on */
@@ -325,7 +333,7 @@ static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, pt
                 REAL *to = x + --at * width;
                 for (ptrdiff_t j = 0; j < count; j++) to[j] *= gain;
             }
-            NAME(write_rows)(x, tall, width, count, factors, out, stride);
+            NAME(write_rows)(x, tall, width, count, job->images.rows ? NULL : factors, out, stride);
             out += tall * stride;
             tall = 0;
         }
@@ -366,7 +374,7 @@ static void NAME(pulse_turned)(const Pulse *job, ptrdiff_t start, ptrdiff_t coun
 static void NAME(pulse_rows)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Pulse *job = shared;
     const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width), active = job->active;
-    const int turns = job->images != NULL;
+    const int turns = job->images.rows != NULL;
     for (ptrdiff_t start = unit * job->width; start < stop; start += BLOCK) {
         const ptrdiff_t count = smaller(BLOCK, stop - start), width = NAME(padded)(count);
         REAL *axes = (REAL *)scratch, *shown = axes + active * width, *x = shown + active * width;
@@ -379,10 +387,10 @@ static void NAME(pulse_rows)(const void *shared, ptrdiff_t unit, char *scratch) 
             factors[j] = (REAL)exp(job->mean_excess - step);
         }
         if (turns) NAME(pack_active)(job, 1, start, count, width, shown);
-        NAME(pulse_side)(job, 0, start, count, width, turns ? shown : axes, factors, x, stay);
+        NAME(pulse_side)(job, 0, start, count, width, axes, turns ? shown : axes, factors, x, stay);
         for (ptrdiff_t j = 0; j < count; j++) factors[j] = (REAL)exp(job->excess[start + j] - job->mean_excess);
         if (turns) NAME(pack_active)(job, 2, start, count, width, shown);
-        NAME(pulse_side)(job, 1, start, count, width, turns ? shown : axes, factors, x, stay);
+        NAME(pulse_side)(job, 1, start, count, width, axes, turns ? shown : axes, factors, x, stay);
         if (turns) NAME(pulse_turned)(job, start, count, width, axes, x);
     }
 }

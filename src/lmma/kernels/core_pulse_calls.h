@@ -114,6 +114,7 @@ static void pulse_space(Pulse *job, Space_of_call *space, size_t size) {
     job->excess = piece(space, n, sizeof(double));
     job->sums = piece(space, (double)job->units, sizeof(double));
     job->real_a = piece(space, rows * k, size);
+    job->of_image = piece(space, rows * k, size);
     job->new_long = piece(space, R * k, size);
     job->new_short = piece(space, R * k, size);
     job->of_path = piece(space, k, size);
@@ -130,7 +131,7 @@ static int learn_all(Pulse *job, const Kernels *kernels, size_t size, int thread
     const double needed = (3 * k + 2 * ROWS + 4 + (double)job->longs + (double)job->shorts) * block * (double)size;
     if ((double)(job->count + job->paths) * k * 8 * (double)job->units > (double)(PTRDIFF_MAX / 16)) return -1;
     pulse_space(job, &space, size);
-    if (!(space.memory = malloc(space.used + 1))) return -1;
+    if (!(space.memory = borrow(space.used + 1))) return -1;
     pulse_space(job, &space, size);
     job->active = pick_active(job->gains, job->longs + job->shorts, job->longs, job->pick, &job->active_longs);
     Team first = {.work = {kernels->pulse_project, kernels->pulse_excess}, .between = kernels->pulse_coefficients,
@@ -144,20 +145,32 @@ static int learn_all(Pulse *job, const Kernels *kernels, size_t size, int thread
         job->mean_excess = sum / (double)job->n;
         status = run_team(threads, &second);
     }
-    free(space.memory);
+    give_back(space.memory);
     return status;
 }
 
-/* pulse_learn(z, paths, ranks, weights, generations, scales, axes, longs, gains, sizes, rates, images, duals, damping,
-               long_rows, short_rows, turned, threads); images: an array or None */
+/* Rows as A or A^-T shows them: those of z, then the few of two paths and the axes. */
+static int turned_of(Views *views, PyObject *rows, PyObject *few, const Py_buffer *z, Py_ssize_t axes, Turned *shown) {
+    Py_buffer *many, *others;
+    if (!(many = array_like(views, rows, "images and duals", 2, z, 0)) ||
+        !has_shape(many, "images and duals", z->shape[0], columns(z)) ||
+        !(others = array_like(views, few, "few_images and few_duals", 2, z, 0)) ||
+        !has_shape(others, "few_images and few_duals", 2 + axes, columns(z)))
+        return -1;
+    *shown = (Turned){many->buf, row_stride(many), others->buf, row_stride(others)};
+    return 0;
+}
+
+/* pulse_learn(z, paths, ranks, weights, generations, scales, axes, longs, gains, sizes, rates, images, duals,
+               few_images, few_duals, damping, long_rows, short_rows, turned, threads); images and the next four: arrays or None */
 static PyObject *pulse_learn(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
     Pulse job = {.units = 0};
-    Py_buffer *z, *paths, *ranks, *weights, *scales, *axes, *gains, *sizes, *rates, *images, *duals, *damping;
+    Py_buffer *z, *paths, *ranks, *weights, *scales, *axes, *gains, *sizes, *rates, *damping;
     Py_buffer *long_rows, *short_rows, *turned;
     uint64_t generations;
     int threads, status;
-    if (expect("pulse_learn", count, 18)) return NULL;
+    if (expect("pulse_learn", count, 20)) return NULL;
     const int turns = args[11] != Py_None;
     if (!(z = array(&views, args[0], "z", 2, "df", 0)) ||
         !(paths = array_like(&views, args[1], "paths", 2, z, 0)) ||
@@ -182,24 +195,20 @@ static PyObject *pulse_learn(PyObject *self, PyObject *const *args, Py_ssize_t c
     }
     const Py_ssize_t all = job.count + job.paths + axes->shape[0];
     if (turns) {
-        if (!(images = array_like(&views, args[11], "images", 2, z, 0)) || !has_shape(images, "images", all, job.n) ||
-            !(duals = array_like(&views, args[12], "duals", 2, z, 0)) || !has_shape(duals, "duals", all, job.n) ||
-            !(damping = array_like(&views, args[13], "damping", 1, z, 0)) || !has_shape(damping, "damping", 1, job.n) ||
-            !(turned = array_like(&views, args[16], "turned", 2, z, 1)) || !has_shape(turned, "turned", all - 2, job.n))
+        if (turned_of(&views, args[11], args[13], z, axes->shape[0], &job.images) ||
+            turned_of(&views, args[12], args[14], z, axes->shape[0], &job.duals) ||
+            !(damping = array_like(&views, args[15], "damping", 1, z, 0)) || !has_shape(damping, "damping", 1, job.n) ||
+            !(turned = array_like(&views, args[18], "turned", 2, z, 1)) || !has_shape(turned, "turned", all - 2, job.n))
             goto fail;
-        job.images = images->buf;
-        job.images_stride = row_stride(images);
-        job.duals = duals->buf;
-        job.duals_stride = row_stride(duals);
         job.damping = damping->buf;
         job.turned = turned->buf;
         job.turned_stride = row_stride(turned);
     }
-    if (!(long_rows = array_like(&views, args[14], "long_rows", 2, z, 1)) ||
+    if (!(long_rows = array_like(&views, args[16], "long_rows", 2, z, 1)) ||
         !has_shape(long_rows, "long_rows", job.longs + 1 + job.better, job.n) ||
-        !(short_rows = array_like(&views, args[15], "short_rows", 2, z, 1)) ||
+        !(short_rows = array_like(&views, args[17], "short_rows", 2, z, 1)) ||
         !has_shape(short_rows, "short_rows", job.shorts + job.worse, job.n) ||
-        (threads = thread_count(args[17], job.count * job.n)) < 0)
+        (threads = thread_count(args[19], job.count * job.n)) < 0)
         goto fail;
     job.generations = (ptrdiff_t)generations;
     job.z = z->buf;
@@ -276,7 +285,7 @@ static PyObject *leading_axes(PyObject *self, PyObject *const *args, Py_ssize_t 
     job.sizes = sizes->buf;
     Space_of_call space = {NULL, 0};
     axes_space(&job, &space, size);
-    space.memory = malloc(space.used + 1);
+    space.memory = borrow(space.used + 1);
     if (space.memory) {
         axes_space(&job, &space, size);
         const size_t block = size == sizeof(float) ? 480 : 240;
@@ -299,7 +308,7 @@ static PyObject *leading_axes(PyObject *self, PyObject *const *args, Py_ssize_t 
             }
             Py_END_ALLOW_THREADS
         }
-        free(space.memory);
+        give_back(space.memory);
     }
     return finish(&views, status);
 fail:

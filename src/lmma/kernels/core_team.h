@@ -8,6 +8,8 @@
 #include <sched.h>
 #endif
 
+#include "core_memory.h"
+
 #define MAX_THREADS 64
 #define MAX_PHASES 2
 #define ALIGNMENT 64
@@ -66,7 +68,7 @@ static int run_team(int threads, Team *team) {
     threads = (int)(team->units < threads ? team->units : threads);
     if (threads < 1) threads = 1;
     team->scratch = (team->scratch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    char *memory = malloc((size_t)threads * team->scratch + ALIGNMENT);
+    char *memory = borrow((size_t)threads * team->scratch + ALIGNMENT);
     if (!memory) return -1;
     team->memory = memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
     team->members = 1; /* the first place is the caller's */
@@ -92,6 +94,6 @@ static int run_team(int threads, Team *team) {
 #if HAVE_THREADS
     for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
 #endif
-    free(memory);
+    give_back(memory);
     return 0;
 }

@@ -6,7 +6,8 @@ coefficients first, from one product of all z with all axes:
     q = z + (u l-) U,  a = q + (e b-) V,  b = q + (e b+) V,  B d = z + (u l+) U + ((V d) b-) V
 
 with u = U z, e = V q, and l+-, b+- the powers +-1/2 of 1 + s and of 1 + h, less 1. The same coefficients make
-images A a and duals A^-T a from those of z and of the axes.
+images A a and duals A^-T a from those of z and of the axes; A B L z is known from the candidates. Where there is a
+matrix A, rows that are new to F and H are not corrected for what D has just learned: that is of second order.
 """
 
 from __future__ import annotations
@@ -60,16 +61,18 @@ class Rates(NamedTuple):
 class Turns(NamedTuple):
     """The matrix A between D and B: all rows after it, and what D loses to its correlations."""
 
-    images: Array  # A x for the rows x of z, paths and axes
-    duals: Array  # A^-T x for the same rows
+    images: Array  # A B L z for the rows z, as they were when candidates were made of them
+    duals: Array  # A^-T z
+    few_images: Array  # A x for p_sigma, p_c and the axes
+    few_duals: Array  # A^-T x for the same rows
     damping: Array  # (n,)
 
 
 class Learned(NamedTuple):
     """What is left to learn axes from, once D has moved."""
 
-    long_rows: Array  # of F, as A shows them: what stays, the path, what was selected
-    short_rows: Array  # of H, as A^-T shows them: what stays, what was selected against
+    long_rows: Array  # of F: what stays and the path, as A shows them, then what was selected
+    short_rows: Array  # of H: what stays, as A^-T shows it, then what was selected against
     turned: Array  # G + fade I: rows to be added squared, then ``worse`` rows to be subtracted; none if A = I
 
 
@@ -142,9 +145,14 @@ def pulse_learn(
         product: Array = coefficients.astype(dtype) @ axes
         return product
 
-    first = count + len(paths)
-    images, duals = (np.vstack((base, metric.axes)),) * 2 if turns is None else turns[:2]
-    products = images[: count + 1] + rows(of_a[: count + 1], images[first:])
+    first, of_image = count + 2, of_a[: count + 1].copy()
+    if turns is None:
+        images = duals = np.vstack((base, metric.axes))
+    else:
+        images = np.vstack((turns.images, turns.few_images))
+        duals = np.vstack((turns.duals, turns.few_duals))
+        of_image[:count] -= of_d[:count]  # the images have been through B L
+    products = images[: count + 1] + rows(of_image, images[first:])
     products *= duals[: count + 1] + rows(of_a[: count + 1], duals[first:])
     expected = 1 - (h / (1 + h)).astype(dtype) @ (images[first + len(s) :] * duals[first + len(s) :])
     expected -= (s / (1 + s)).astype(dtype) @ (rows(of_long, images[first:]) * rows(of_long, duals[first:]))
@@ -156,21 +164,27 @@ def pulse_learn(
     c = rates.c_mu_long
     kept = np.sqrt((1 - rates.c_1_long - c) ** t * metric.sizes[: len(s)])
     mixed = (-c / 2 * kept * (1 + l_minus) * np.abs(v[worse])[:, None] * u[:count][worse]).T
-    stay = rows((kept * (1 + t * c / 2))[:, None] * of_long + mixed @ of_d[:count][worse], images[first:])
-    stay += rows(mixed, images[:count][worse])
+    own = (kept * (1 + t * c / 2))[:, None] * of_long
+    if turns is None:
+        own += mixed @ of_d[:count][worse]
+    stay = rows(own, images[first:]) + rows(mixed, images[:count][worse])
     path = images[count + 1] + rows(y[count + 1] * b_minus, images[first + len(s) :])
-    selected = images[:count][better] + rows(of_d[:count][better], images[first:])
+    selected = z[better] + rows(of_d[:count][better], metric.axes)
     selected *= np.sqrt(c * w[better]).astype(dtype)[:, None]
-    long_rows = np.vstack((stay, path, selected)) / change
+    if turns is None:
+        selected /= change
+    long_rows = np.vstack((np.vstack((stay, path)) / change, selected))
 
     c = rates.c_short
     kept = np.sqrt((1 - c) ** t * metric.sizes[len(s) :])
     mixed = (-c / 2 * kept * (1 + b_minus) * w[better][:, None] * e[:count][better]).T
     own = np.hstack((np.zeros((len(h), len(s))), np.diag(kept * (1 + t * c / 2))))
     stay = rows(own + mixed @ of_b[:count][better], duals[first:]) + rows(mixed, duals[:count][better])
-    against = duals[:count][worse] + rows(of_b[:count][worse], duals[first:])
+    against = z[worse] + rows(of_b[:count][worse], metric.axes)
     against *= np.sqrt(-c * v[worse]).astype(dtype)[:, None]
-    short_rows = np.vstack((stay, against)) * change
+    if turns is None:
+        against *= change
+    short_rows = np.vstack((stay * change, against))
 
     if turns is None:
         return Learned(long_rows, short_rows, z[:0])

@@ -61,6 +61,7 @@ from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.collected import Collected, Ranked
 from lmma.strategies.parts.dense_core import Core, FullCore, IdentityCore
 from lmma.strategies.parts.linalg import centred
+from lmma.strategies.parts.pairs import spread_pairs
 from lmma.strategies.parts.parameters import Parameters, RankParameters, constant, derived
 from lmma.strategies.parts.rank_weights import active_weights
 from lmma.strategies.parts.recombination import (
@@ -158,7 +159,9 @@ class Pulsing(Transform):
     def __init__(self, n: int, parameters: PulseParameters, dtype: npt.DTypeLike, core: Core) -> None:
         p = self.parameters = parameters
         self.core = core
-        self.collected = Collected(p.period, p.lam, n, dtype, p.weights)
+        learns = isinstance(core, FullCore)
+        self.collected = Collected(p.period, p.lam, n, dtype, p.weights, images=learns)
+        self.images: Array = np.zeros((p.lam if learns else 0, n), dtype=dtype)  # A B L z of the last sample
         self.scales = np.ones(n, dtype=dtype)
         self.axes: Array = spaced(p.k_long + p.k_short, n, dtype)  # U, then V
         self.sizes = np.zeros(p.k_long + p.k_short)  # S, then T
@@ -203,6 +206,7 @@ class Pulsing(Transform):
         resting = copy.copy(self)
         resting._learned = None
         resting.collected = self.collected.emptied()
+        resting.images = self.images[:0]
         return resting
 
     @property
@@ -227,7 +231,7 @@ class Pulsing(Transform):
         """Draw z and set ``out`` to the candidates ``mean + step * d``."""
         source, generation, mean, step, out, z, _, first = batch
         steps, place = self.scales * step, (generation, first)
-        if isinstance(self.core, IdentityCore):
+        if not isinstance(self.core, FullCore):
             kernels.pulse_sample(
                 source.key, place, self.metric, self.cross, mean, steps, z, out, threads=self.threads
             )
@@ -236,8 +240,18 @@ class Pulsing(Transform):
             source.key, place, self.metric, self.cross, self.origin, self.unit, z, out,
             threads=self.threads,
         )  # fmt: skip
-        np.multiply(self.core.times(out), steps, out=out)
+        images = np.matmul(out, self.core.matrix.T, out=self.images[: len(out)])
+        np.multiply(images, steps, out=out)
         out += mean
+
+    def paired(self, count: int) -> None:
+        """Give each image its opposite."""
+        spread_pairs(self.images)
+
+    def replaced(self, rows: Indices, z: Array) -> None:
+        """Multiply the new z."""
+        if len(self.images):
+            self.images[rows] = self.core.times(self.contracted(self.expanded(z)))
 
     def apply(self, z: Array, out: Array | None = None) -> Array:
         """Return D A B L z."""
@@ -266,7 +280,7 @@ class Pulsing(Transform):
             return  # sigma is all there is
         self.core.follow(best, p.c_c)
         cumulate(self.path, p.c_c_long, best.mu_w, self.expanded(best.z_mean))
-        ranked = self.collected.add(best)
+        ranked = self.collected.add(best, self.images if len(self.images) else None)
         if ranked is not None:
             self._learn(ranked, p_sigma)
 
@@ -283,14 +297,14 @@ class Pulsing(Transform):
             p.c_1_long, p.c_mu_long, p.c_short, p.c_mu, p.c_1 * t, n * against, fade,
         )  # fmt: skip
         paths = np.vstack((p_sigma, self.path, *self.core.paths))
-        turns = self.core.turns(z, paths, self.axes)
+        turns = self.core.turns(z, ranked.images, np.concatenate((paths[:2], self.axes)))
         self._learned = kernels.pulse_learn(
             z, paths, ranked.ranks, self.metric, rates, turns, self._learned, threads=self.threads
         )
         F, H, G = self._learned
         if turns is not None:
             self.core.learn(G, ranked.ranks.worse, fade)
-            F, H = self.core.solved(F), self.core.transposed_times(H)
+            F[: k + 1], H[: p.k_short] = self.core.solved(F[: k + 1]), self.core.transposed_times(H[: p.k_short])
 
         T, fourths = kernels.leading_axes(H, self.short_axes, threads=self.threads)
         rho = np.maximum(min(n / 4, SPAN) * fourths, 1.0) ** 3

@@ -11,13 +11,14 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.rank_weights import active_weights
-from lmma.strategies.parts.recombination import Array, Selection
+from lmma.strategies.parts.recombination import Array, Indices, Selection
 
 
 class Ranked(NamedTuple):
     """Candidates of one or more generations, with what each counts for."""
 
     z: Array  # (rows, n)
+    images: Array  # (rows, n) what a matrix made of them; no rows where there is none
     ranks: kernels.Ranks
 
 
@@ -29,16 +30,20 @@ class Collected:
     code           shape                        meaning
     =============  ===========================  =====================================================
     ``z``          (period lam, n)              rows, best first within each generation
+    ``images``     (period lam, n) or (0, n)    what a matrix made of them, if asked for
     ``selected``   (period,)                    how many of each generation were selected
     ``waiting``    int                          generations that wait
     =============  ===========================  =====================================================
     """
 
-    STATE = ("held", "selected", "waiting")
+    STATE = ("held", "held_images", "selected", "waiting")
     threads: int = 0  # has no kernels
 
-    def __init__(self, period: int, lam: int, n: int, dtype: npt.DTypeLike, weights: Array) -> None:
+    def __init__(
+        self, period: int, lam: int, n: int, dtype: npt.DTypeLike, weights: Array, *, images: bool = False
+    ) -> None:
         self.z: Array = spaced(period * lam, n, dtype)
+        self.images: Array = spaced(period * lam if images else 0, n, dtype)
         self.selected = np.zeros(period, dtype=np.int64)
         self.waiting = 0
         self.lam, self.weights = lam, weights.tobytes()
@@ -48,25 +53,35 @@ class Collected:
         """The rows that can wait between two generations: all but the last one's."""
         return self.z[: -self.lam]
 
+    @property
+    def held_images(self) -> Array:
+        """What a matrix made of these rows."""
+        return self.images[: -self.lam]
+
     def emptied(self) -> Collected:
         """Return one of the same kind that holds no rows."""
         return Collected(1, 0, self.z.shape[1], self.z.dtype, np.zeros(0))
 
-    def add(self, best: Selection) -> Ranked | None:
+    def add(self, best: Selection, images: Array | None = None) -> Ranked | None:
         """Add a generation; where the period is over, return all of them, until the next is added."""
-        start = self.waiting * self.lam
-        rows = self.z[start : start + self.lam]
-        if rows.flags.c_contiguous:
-            np.take(best.sampled_z, best.order, axis=0, out=rows, mode="clip")
-        else:  # long rows with gaps between them, which NumPy would take by way of a copy
-            for row, k in zip(rows, best.order.tolist(), strict=True):
-                row[...] = best.sampled_z[k]
+        place = slice(self.waiting * self.lam, (self.waiting + 1) * self.lam)
+        _take(best.sampled_z, best.order, self.z[place])
+        if images is not None:
+            _take(images, best.order, self.images[place])
         self.selected[self.waiting] = len(best.weights)
         self.waiting += 1
         if self.waiting < len(self.selected):
             return None
         self.waiting = 0
-        return Ranked(self.z, ranks_of(tuple(self.selected.tolist()), self.lam, self.weights))
+        return Ranked(self.z, self.images, ranks_of(tuple(self.selected.tolist()), self.lam, self.weights))
+
+
+def _take(rows: Array, order: Indices, out: Array) -> None:
+    if out.flags.c_contiguous:
+        np.take(rows, order, axis=0, out=out, mode="clip")
+    else:  # long rows with gaps between them, which NumPy would take by way of a copy
+        for row, k in zip(out, order.tolist(), strict=True):
+            row[...] = rows[k]
 
 
 @lru_cache(16)

@@ -56,8 +56,11 @@ class Core(ABC):
         """Let the path follow the selected z."""
 
     @abstractmethod
-    def turns(self, z: Array, paths: Array, axes: Array) -> kernels.Turns | None:
-        """Return all rows as A and A^-T show them, or None where these change nothing."""
+    def turns(self, z: Array, images: Array, few: Array) -> kernels.Turns | None:
+        """Return all rows as A and A^-T show them, or None where these change nothing.
+
+        ``images`` are A B L z, and ``few`` two paths and the axes.
+        """
 
     @abstractmethod
     def learn(self, rows: Array, against: int, fade: float) -> None:
@@ -90,7 +93,7 @@ class IdentityCore(Core):
     def follow(self, best: Selection, rate: float) -> None:
         """Do nothing."""
 
-    def turns(self, z: Array, paths: Array, axes: Array) -> None:
+    def turns(self, z: Array, images: Array, few: Array) -> None:
         """Return None."""
 
     def learn(self, rows: Array, against: int, fade: float) -> None:
@@ -150,10 +153,11 @@ class FullCore(Core):
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
         return row_squares(self.matrix, columns), axes @ self.matrix[as_slice(columns)].T
 
-    def turns(self, z: Array, paths: Array, axes: Array) -> kernels.Turns:
+    def turns(self, z: Array, images: Array, few: Array) -> kernels.Turns:
         """Return all rows as A and A^-T show them, and how much less D learns where A has correlations."""
-        rows = np.concatenate((z, paths, axes))
-        return kernels.Turns(rows @ self.matrix.T, rows @ self.inverse, self.damping)
+        return kernels.Turns(
+            images, z @ self.inverse, few @ self.matrix.T, few @ self.inverse, self.damping
+        )
 
     def learn(self, rows: Array, against: int, fade: float) -> None:
         """Add to G; multiply A and its inverse where enough rows have been summed up."""
