@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lmma.kernels import twin_pulse
-from lmma.kernels.twin_pulse import Metric, Ranks, Rates, Turns
+from lmma.kernels.twin_pulse import Learned, Limits, Metric, Ranks, Rates, Turns
 
 try:
     from lmma.kernels import _core, compiled_pulse
@@ -12,7 +12,7 @@ except ImportError:
     _core = compiled_pulse = None
 
 DTYPES = ["float64", "float32"]
-RATES = Rates(0.05, 0.3, 0.01, 6.0, 0.3, 0.02, 0.05, 0.04, 0.03, 0.02, 0.5, 0.04)
+RATES = Rates(0.05, 0.3, 0.01, 6.0, 0.02, 0.05, 0.04, 0.03, 0.02, 0.5, 0.04)
 SHAPES = [(20, 12, 7, 7), (2, 6, 1, 1), (300, 70, 14, 10), (1003, 24, 17, 17), (40, 200, 9, 0), (7, 1, 0, 3)]
 
 
@@ -48,18 +48,25 @@ def problem(n, rows, longs, shorts, dtype="float64", matrix=False, seed=0):
     sizes = gains + rng.uniform(0, 3, longs + shorts)
     ranks = np.sort(rng.standard_normal(rows))[::-1].copy()
     z = rng.standard_normal((rows, n)).astype(dtype)
-    paths = rng.standard_normal((2 + matrix, n)).astype(dtype)
+    paths = rng.standard_normal((2, n)).astype(dtype)
     axes, scales = axes.astype(dtype), np.exp(4 * rng.standard_normal(n)).astype(dtype)
     turns = None
     if matrix:
-        A, X = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / np.sqrt(n), np.vstack((paths[:2], axes))
+        A, X = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / np.sqrt(n), np.vstack((paths, axes))
         shown = rng.standard_normal((rows, n)).astype(dtype)  # that it is A B L z makes no difference here
         damping = rng.uniform(0.5, 1, n).astype(dtype)
         duals, few = (z @ np.linalg.inv(A)).astype(dtype), (X @ A.T).astype(dtype)
-        turns = Turns(shown, duals, few, (X @ np.linalg.inv(A)).astype(dtype), damping)
+        turns = Turns(shown, duals, few, (X @ np.linalg.inv(A)).astype(dtype), shown[0] / 2, damping)
     weights = np.maximum(ranks, 0) / 3
     ranked = Ranks(ranks, weights, np.sum(ranks > 0), np.sum(ranks < 0), 3)
-    return z, paths, ranked, Metric(scales, axes, longs, sizes, gains), RATES, turns
+    return (
+        z,
+        paths,
+        ranked,
+        Metric(scales, axes, longs, sizes, gains, rng.uniform(1, 9, shorts)),
+        RATES,
+        turns,
+    )
 
 
 def difference(a, b):
@@ -77,6 +84,7 @@ def test_learning_agrees_with_numpy(pulse, shape, dtype, matrix):
     ours, theirs = problem(*shape, dtype, matrix), problem(*shape, dtype, matrix)
     learned, expected = pulse.pulse_learn(*ours), twin_pulse.pulse_learn(*theirs)
     tolerance = 1e-13 if dtype == "float64" else 1e-5
+    learned = learned._replace(turned=learned.turned[: len(expected.turned)])  # the others are not used
     for a, b in zip(learned, expected, strict=True):
         assert difference(a, b) < tolerance
     assert difference(ours[3].scales, theirs[3].scales) < tolerance
@@ -182,13 +190,43 @@ def test_rows_may_be_stretched_in_place(either):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("n", "longs", "shorts"), [(20, 9, 9), (300, 6, 8), (5, 2, 0), (200, 150, 7)], ids=str
+)
+def test_axes_are_renewed_as_in_numpy(pulse, n, longs, shorts, dtype):
+    rng = np.random.default_rng(7)
+    F = rng.standard_normal((longs + 6, n)) * np.logspace(1, -1, longs + 6)[:, None]
+    H = rng.standard_normal((shorts + 5, n)) * np.logspace(0.8, -1, shorts + 5)[:, None] / np.sqrt(n)
+    made = []
+    for kernels in (pulse, twin_pulse):
+        learned = Learned(F.astype(dtype), H.astype(dtype), F[:0])
+        metric = problem(n, 4, longs, shorts, dtype)[3]
+        path = np.zeros(n, dtype)
+        kernels.pulse_renew(learned, metric, path, Limits(5.0, 1.6, min(n / 4, 16), 0.3))
+        made.append((metric, path))
+    (ours, path), (theirs, expected) = made
+    tolerance = 1e-10 if dtype == "float64" else 2e-3
+    assert difference(path, expected) < tolerance
+    assert difference(ours.sizes, theirs.sizes) < tolerance
+    assert difference(ours.gains, theirs.gains) < tolerance
+    assert difference(ours.concentration, theirs.concentration) < 10 * tolerance
+    kept = theirs.sizes > 1e-3 * theirs.sizes.max()  # of others rounding decides
+    along = np.abs(np.sum(ours.axes[kept] * theirs.axes[kept], axis=1, dtype=float))
+    np.testing.assert_allclose(along, 1, atol=10 * tolerance)
+    assert np.any(theirs.gains > 0)
+    assert np.any(theirs.gains[longs:] == 0) == (shorts > 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_threads_change_no_bit(pulse, dtype):
     def everything(threads):
         rng = np.random.default_rng(5)
         n, longs, k = 50_001, 4, 9
         axes = (rng.standard_normal((k, n)) / np.sqrt(n)).astype(dtype)
         gains = np.array([3.0, 0, 1, 0, 2, 0, 7, 1, 0])
-        metric = Metric(np.exp(rng.standard_normal(n)).astype(dtype), axes, longs, gains + 1, gains)
+        metric = Metric(
+            np.exp(rng.standard_normal(n)).astype(dtype), axes, longs, gains + 1, gains, np.ones(5)
+        )
         cross = axes[longs:].astype(float) @ axes[:longs].T
         z, out = np.empty((12, n), dtype), np.empty((12, n), dtype)
         mean, steps = np.zeros(n, dtype), np.ones(n, dtype)
@@ -200,7 +238,9 @@ def test_threads_change_no_bit(pulse, dtype):
         new = np.empty((5, n), dtype)
         sizes, fourths = pulse.leading_axes(learned.short_rows, new, threads=threads)
         longer = pulse.stretched(learned.long_rows, new, sizes, 0.5, threads=threads)
-        return z, out, *learned, metric.scales, new, sizes, fourths, longer
+        path = np.zeros(n, dtype)
+        pulse.pulse_renew(learned, metric, path, Limits(0.5, 0.1, 4.0, 0.3), threads=threads)
+        return z, out, *learned, *metric[:2], *metric[3:], new, sizes, fourths, longer, path
 
     one = everything(1)
     for threads in (2, 5):
@@ -218,9 +258,11 @@ def test_bad_input_raises_instead_of_crashing(pulse):
 
     refused(z=z[:, :19].copy())
     refused(z=z.astype("float32"))
-    refused(paths=paths[:2])
-    refused(turns=None)
-    refused(rates=rates[:11])
+    refused(paths=paths[:1])
+    refused(rates=rates[:10])
+    refused(metric=metric._replace(concentration=metric.concentration[1:]))
+    refused(turns=turns._replace(few_duals=turns.few_duals[1:]))
+    refused(turns=turns._replace(path=turns.path[1:]))
     refused(ranked=ranked._replace(ranks=ranked.ranks[1:]))
     refused(ranked=ranked._replace(better=ranked.better + 1))
     refused(ranked=ranked._replace(weights=ranked.weights.astype("float32")))
@@ -230,6 +272,21 @@ def test_bad_input_raises_instead_of_crashing(pulse):
     refused(metric=metric._replace(sizes=metric.sizes[1:]))
     refused(turns=turns._replace(images=turns.images[1:]))
     refused(turns=turns._replace(damping=turns.damping[1:]))
+    rows, path = Learned(np.ones((5, 20)), np.ones((9, 20)), z[:0]), np.ones(20)
+
+    def not_renewed(**changed):
+        good = {"learned": rows, "metric": metric, "path": path, "limits": Limits(5.0, 1.6, 4.0, 0.1)}
+        with pytest.raises((ValueError, TypeError)):
+            pulse.pulse_renew(**{**good, **changed})
+
+    not_renewed(learned=rows._replace(long_rows=np.ones((3, 20))))  # no path among them
+    not_renewed(learned=rows._replace(short_rows=np.ones((9, 19))))
+    not_renewed(path=np.ones(19))
+    not_renewed(limits=(5.0, 1.6, 4.0))
+    not_renewed(metric=metric._replace(concentration=np.ones(3)))
+    fixed = metric.gains.copy()
+    fixed.flags.writeable = False
+    not_renewed(metric=metric._replace(gains=fixed))
     with pytest.raises(ValueError):
         _core.leading_axes(np.ones((200, 300)), np.ones((3, 300)), np.ones(3), np.ones(3), 1)
     with pytest.raises(ValueError):

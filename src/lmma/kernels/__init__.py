@@ -14,11 +14,12 @@ from typing import ParamSpec, TypeVar
 
 from lmma.kernels import presence
 from lmma.kernels.twin import Key, Update, fold
-from lmma.kernels.twin_pulse import Learned, Metric, Ranks, Rates, Turns
+from lmma.kernels.twin_pulse import Learned, Limits, Metric, Ranks, Rates, Turns
 
 __all__ = [
     "Key",
     "Learned",
+    "Limits",
     "Metric",
     "Ranks",
     "Rates",
@@ -28,7 +29,6 @@ __all__ = [
     "default_threads",
     "fold",
     "in_use",
-    "leading_axes",
     "lm_direction",
     "lm_gram",
     "lm_sample",
@@ -38,6 +38,7 @@ __all__ = [
     "name",
     "normals",
     "pulse_learn",
+    "pulse_renew",
     "pulse_sample",
     "recombine",
     "rescale",
@@ -66,7 +67,7 @@ try:
         rescale,
         squares,
     )
-    from lmma.kernels.compiled_pulse import leading_axes, pulse_learn, pulse_sample, stretched
+    from lmma.kernels.compiled_pulse import pulse_learn, pulse_renew, pulse_sample, stretched
 except ImportError as error:
     if presence.CHOICE != "numpy":
         missing = presence.reason(error)
@@ -88,7 +89,7 @@ except ImportError as error:
         rescale,
         squares,
     )
-    from lmma.kernels.twin_pulse import leading_axes, pulse_learn, pulse_sample, stretched
+    from lmma.kernels.twin_pulse import pulse_learn, pulse_renew, pulse_sample, stretched
 
 
 def name() -> str:

@@ -470,6 +470,7 @@ static PyMethodDef methods[] = {
     {"pulse_sample", (PyCFunction)(void (*)(void))pulse_sample, METH_FASTCALL, NULL},
     {"pulse_learn", (PyCFunction)(void (*)(void))pulse_learn, METH_FASTCALL, NULL},
     {"leading_axes", (PyCFunction)(void (*)(void))leading_axes, METH_FASTCALL, NULL},
+    {"pulse_renew", (PyCFunction)(void (*)(void))pulse_renew, METH_FASTCALL, NULL},
     {"stretched", (PyCFunction)(void (*)(void))stretched, METH_FASTCALL, NULL},
     {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, NULL},
     {"instructions", (PyCFunction)(void (*)(void))instructions, METH_FASTCALL, NULL},

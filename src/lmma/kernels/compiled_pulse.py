@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 import lmma.kernels._core as _core  # not "from": what is missing shall be a ModuleNotFoundError
 from lmma.kernels import twin_pulse
 from lmma.kernels.compiled import THREADS
 from lmma.kernels.twin import Array, Key
-from lmma.kernels.twin_pulse import Learned, Metric, Ranks, Rates, Turns
+from lmma.kernels.twin_pulse import Learned, Limits, Metric, Ranks, Rates, Turns
 
 GAP = 136  # numbers between long rows: a power of two apart they would compete for places in the caches
 LONG = 65536  # bytes
 NO_TURNS = (None,) * len(Turns._fields)
 MOST_ROWS = 128  # of the core's own eigenvectors: larger matrices are LAPACK's
+
+
+numbers = lru_cache(16)(np.array)  # of Rates and Limits, which stay the same all the time
 
 
 def pulse_sample(
@@ -29,7 +34,7 @@ def pulse_sample(
     threads: int = 0,
 ) -> None:
     """Draw z of the candidates from ``place`` on; set ``out`` to mean + steps * (B L z)."""
-    _, axes, longs, _, gains = metric
+    _, axes, longs, _, gains, _ = metric
     _core.pulse_sample(*key, *place, axes, longs, gains, cross, mean, steps, z, out, threads or THREADS)
 
 
@@ -46,7 +51,7 @@ def pulse_learn(
 ) -> Learned:
     """Let D learn from the ranked ``z``, and return the rows from which H and F will."""
     v, w, better, worse, t = ranked
-    scales, axes, longs, sizes, gains = metric
+    scales, axes, longs, sizes, gains, concentration = metric
     n, k = z.shape[1], len(axes)
     shapes = (longs + 1 + better, n), (k - longs + worse, n), (0 if turns is None else len(z) + 1 + k, n)
     if out is not None and shapes == (out[0].shape, out[1].shape, out[2].shape):
@@ -55,10 +60,28 @@ def pulse_learn(
         gap = GAP if n * z.itemsize >= LONG else 0
         learned = Learned(*(np.empty((rows, n + gap), z.dtype)[:, :n] for rows, n in shapes))
     _core.pulse_learn(
-        z, paths, v, w, t, scales, axes, longs, gains, sizes, np.array(rates), *(turns or NO_TURNS),
-        *learned, threads or THREADS,
+        z, paths, v, w, t, scales, axes, longs, gains, sizes, concentration, numbers(rates),
+        *(turns or NO_TURNS), *learned, threads or THREADS,
     )  # fmt: skip
     return learned
+
+
+def pulse_renew(
+    learned: Learned,
+    metric: Metric,
+    path: Array,
+    limits: Limits,
+    *,
+    threads: int = 0,
+) -> None:
+    """Set the axes of ``metric``, their sizes, gains and concentration, and ``path``."""
+    F, H, _ = learned
+    if min(F.shape) > MOST_ROWS or min(H.shape) > MOST_ROWS:
+        return twin_pulse.pulse_renew(learned, metric, path, limits)
+    _, axes, longs, sizes, gains, concentration = metric
+    return _core.pulse_renew(
+        F, H, axes, longs, gains, sizes, concentration, path, numbers(limits), threads or THREADS
+    )
 
 
 def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, Array]:

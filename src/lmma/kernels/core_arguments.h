@@ -2,7 +2,7 @@
 
 /* What a call holds while it runs. */
 typedef struct {
-    Py_buffer view[20];
+    Py_buffer view[24];
     int count;
     ptrdiff_t *indices; /* a copy, see indices_of */
 } Views;

@@ -93,7 +93,8 @@ typedef struct {
     const void *z, *path, *axes;
     ptrdiff_t z_stride, path_stride, axes_stride;
     Turned images, duals;                       /* without rows where there is no matrix */
-    const void *damping;
+    const void *third, *damping;                /* p_A; both NULL where there is no matrix */
+    const double *concentration;
     const double *ranks, *weights, *sizes, *gains;
     double scale, share, pull, reach, far, c_1_long, c_mu_long, c_short, c_mu, c_1, against, fade;
     void *scales, *long_rows, *short_rows, *turned;
@@ -109,6 +110,7 @@ typedef struct {
 } Pulse;
 
 #define MOST_ROWS 128   /* for leading axes: matrices beyond this size are LAPACK's */
+#define CALMING 0.3     /* how much less D moves for each axis that contracts across coordinates */
 #define SMALLEST 1e-12  /* eigenvalues below it are taken for 0 */
 
 typedef struct {

@@ -54,7 +54,8 @@ INLINE const REAL *NAME(row_of)(const Pulse *job, int side, ptrdiff_t i) {
     i -= job->count;
     if (shown) /* p_A is not among the few */
         return (const REAL *)shown->few + (i < job->paths ? i : i - job->paths + 2) * shown->few_stride;
-    if (i < job->paths) return (const REAL *)job->path + i * job->path_stride;
+    if (i < 2) return (const REAL *)job->path + i * job->path_stride;
+    if (i < job->paths) return job->third;
     return (const REAL *)job->axes + (i - job->paths) * job->axes_stride;
 }
 
@@ -111,6 +112,14 @@ static void NAME(pulse_coefficients)(void *shared) {
         for (ptrdiff_t i = 0; i < job->partial_size; i++) total[i] += job->partial[unit * job->partial_size + i];
     const double *u = total, *cross = total + rows * k, t = (double)job->generations;
     job->mean_log = cross[K * M] / (double)job->n;
+    double across = 0.0; /* axes that contract across coordinates */
+    for (ptrdiff_t i = 0; i < M; i++) {
+        const double part = job->gains[K + i] / (1.0 + job->gains[K + i]);
+        across += part * part / job->concentration[i];
+    }
+    const double theta = 1.0 / (1.0 + CALMING * across);
+    job->scale *= theta;
+    job->far = (1.0 - theta) * (1.0 - theta);
     double *more = job->more, *less = job->less;
     for (ptrdiff_t i = 0; i < k; i++) {
         const double root = sqrt(1.0 + job->gains[i]);
@@ -356,7 +365,8 @@ static void NAME(turn_rows)(const Pulse *job, const ptrdiff_t *which, ptrdiff_t 
     }
 }
 
-/* G: a of the rows that add to it, of the last path, B U and V; then a of the rows that take away. */
+/* G: a of the rows that add to it and of the last path, B U and V as far as they have a gain; then a of the rows that
+   take away. */
 static void NAME(pulse_turned)(const Pulse *job, ptrdiff_t start, ptrdiff_t count, ptrdiff_t width,
                                const REAL *axes, REAL *x) {
     const ptrdiff_t R = job->count, all = R + job->paths + job->longs + job->shorts;
@@ -364,6 +374,7 @@ static void NAME(pulse_turned)(const Pulse *job, ptrdiff_t start, ptrdiff_t coun
     for (int against = 0; against < 2; against++)
         for (ptrdiff_t i = 0; i < all; i++) {
             if (i == R || i == R + 1) continue; /* p_sigma and p_c have no part in A */
+            if (i >= R + job->paths && !(job->gains[i - R - job->paths] > 0)) continue; /* nor have axes at rest */
             if ((i < R && job->ranks[i] < 0) != against) continue;
             NAME(turn_rows)(job, &i, 1, start, count, width, axes, x, out);
             out += job->turned_stride;

@@ -6,8 +6,8 @@ coefficients first, from one product of all z with all axes:
     q = z + (u l-) U,  a = q + (e b-) V,  b = q + (e b+) V,  B d = z + (u l+) U + ((V d) b-) V
 
 with u = U z, e = V q, and l+-, b+- the powers +-1/2 of 1 + s and of 1 + h, less 1. The same coefficients make
-images A a and duals A^-T a from those of z and of the axes; A B L z is known from the candidates. Where there is a
-matrix A, rows that are new to F and H are not corrected for what D has just learned: that is of second order.
+images A a and duals A^-T a from those of z and of the axes; A B L z is known from the candidates. Where there
+is a matrix A, rows new to F and H are not corrected for what D has just learned: that is of second order.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from lmma.kernels.twin import Array, Key, _tiles, normals
 
+CALMING = 0.3  # how much less D moves for each axis that contracts across coordinates
 SMALLEST = 1e-12  # eigenvalues below it, or lost to rounding beside the largest, are taken for 0
 
 
@@ -29,6 +30,7 @@ class Metric(NamedTuple):
     longs: int  # how many are U's
     sizes: Array  # (k,) S, then T; float64
     gains: Array  # (k,) s, then h; float64
+    concentration: Array  # (k - longs,) rho; float64
 
 
 class Ranks(NamedTuple):
@@ -44,11 +46,10 @@ class Ranks(NamedTuple):
 class Rates(NamedTuple):
     """How fast each part learns."""
 
-    scale: float  # c_D theta / 2
+    scale: float  # c_D / 2
     share: float  # of p_sigma in g
     pull: float  # of log D towards its mean
-    reach: float  # beyond which log D is pulled by ``far`` as well
-    far: float
+    reach: float  # beyond which log D is pulled by (1 - theta)^2 as well
     c_1_long: float
     c_mu_long: float
     c_short: float
@@ -65,7 +66,17 @@ class Turns(NamedTuple):
     duals: Array  # A^-T z
     few_images: Array  # A x for p_sigma, p_c and the axes
     few_duals: Array  # A^-T x for the same rows
+    path: Array  # (n,) p_A
     damping: Array  # (n,)
+
+
+class Limits(NamedTuple):
+    """What an axis must exceed to count."""
+
+    tau_long: float
+    tau_short: float  # times rho
+    span: float  # times the sum of an axis' fourth powers: rho's root, from 1 on
+    path_gain: float  # of p_c in F
 
 
 class Learned(NamedTuple):
@@ -73,7 +84,7 @@ class Learned(NamedTuple):
 
     long_rows: Array  # of F: what stays and the path, as A shows them, then what was selected
     short_rows: Array  # of H: what stays, as A^-T shows it, then what was selected against
-    turned: Array  # G + fade I: rows to be added squared, then ``worse`` rows to be subtracted; none if A = I
+    turned: Array  # G + fade I: rows to be added squared, then ``worse`` rows to be subtracted; unused ones
 
 
 def pulse_sample(
@@ -122,8 +133,8 @@ def pulse_learn(
 ) -> Learned:
     """Let D learn from the ranked ``z``, and return the rows from which H and F will.
 
-    ``paths`` are p_sigma, p_c and, where there is a matrix A, p_A. ``metric.scales`` are changed in place.
-    The arrays of ``out``, returned earlier, may be used again.
+    ``paths`` are p_sigma and p_c. ``metric.scales`` are changed in place. The arrays of ``out``, returned
+    earlier, may be used again.
     """
     v, w, _, _, t = ranked
     count, dtype = len(z), z.dtype
@@ -133,7 +144,7 @@ def pulse_learn(
     l_plus, l_minus = np.sqrt(1 + s) - 1, 1 / np.sqrt(1 + s) - 1
     b_plus, b_minus = np.sqrt(1 + h) - 1, 1 / np.sqrt(1 + h) - 1
 
-    base = np.vstack((z, paths))
+    base = np.vstack((z, paths) if turns is None else (z, paths, turns.path))
     u, y, cross = (np.asarray(product, np.float64) for product in (base @ U.T, base @ V.T, U @ V.T))
     e = y + (u * l_minus) @ cross
     of_a = np.hstack((u * l_minus, e * b_minus))
@@ -190,8 +201,10 @@ def pulse_learn(
         return Learned(long_rows, short_rows, z[:0])
     a = base + rows(of_a, metric.axes)
     # B L^-2 B = I - (B U)^T s/(1 + s) B U - V^T h/(1 + h) V
-    turned = np.vstack((a[:count][~worse], a[-1:], rows(of_long, metric.axes), V, a[:count][worse]))
-    fixed = rates.fade * metric.gains / (1 + metric.gains)
+    used = metric.gains > 0
+    through = np.vstack((rows(of_long, metric.axes), V))[used]
+    turned = np.vstack((a[:count][~worse], a[-1:], through, a[:count][worse]))
+    fixed = rates.fade * (metric.gains / (1 + metric.gains))[used]
     lengths2 = np.maximum(np.sum(np.square(z[worse], dtype=np.float64), axis=1), 1e-30)
     taken = -rates.c_mu * rates.against * v[worse] / lengths2
     turned *= np.sqrt(np.concatenate((rates.c_mu * v[~worse], [rates.c_1], fixed, taken)))[:, None].astype(
@@ -202,18 +215,44 @@ def pulse_learn(
 
 def _rescaled(g: Array, metric: Metric, rates: Rates, generations: int) -> Array:
     """Multiply D by exp(c_D theta / 2 (g - what pulls it back)); return the factors, on average 1."""
-    share = (metric.gains / (1 + metric.gains)).astype(g.dtype)
-    axes, longs = metric.axes, metric.longs
+    axes, longs, part = metric.axes, metric.longs, metric.gains / (1 + metric.gains)
+    theta = 1 / (1 + CALMING * float(np.sum(part[longs:] ** 2 / metric.concentration)))
+    share = part.astype(g.dtype)
     # A coordinate that an axis contracts does not grow in D, one that an axis expands does not shrink
     taken = np.where(g > 0, share[longs:] @ axes[longs:] ** 2, share[:longs] @ axes[:longs] ** 2)
     g = g * np.maximum(1 - 2 * taken, 0.0)
     logs = np.log(metric.scales)
     logs -= logs.mean()
-    back = rates.pull * logs + rates.far * (logs - np.clip(logs, -rates.reach, rates.reach))
-    g = rates.scale * (g - generations * back)
+    back = rates.pull * logs + (1 - theta) ** 2 * (logs - np.clip(logs, -rates.reach, rates.reach))
+    g = rates.scale * theta * (g - generations * back)
     metric.scales[...] *= np.exp(g)
     change: Array = np.exp(g - g.mean())  # H and F keep their size in units of sigma
     return change
+
+
+def pulse_renew(
+    learned: Learned,
+    metric: Metric,
+    path: Array,
+    limits: Limits,
+    *,
+    threads: int = 0,
+) -> None:
+    """Set the axes of ``metric``, their sizes, gains and concentration, and ``path`` from what was learned.
+
+    The rows of F, in place, become those after the new B^-1.
+    """
+    F, H, _ = learned
+    k = metric.longs
+    T, fourths = leading_axes(H, metric.axes[k:])
+    metric.concentration[...] = np.maximum(limits.span * fourths, 1.0) ** 3
+    metric.gains[k:] = np.maximum(T - limits.tau_short * metric.concentration, 0.0)
+    stretched(F, metric.axes[k:], metric.gains[k:], 0.5, F)
+    path[...] = F[k]
+    F[k] *= limits.path_gain
+    S, _ = leading_axes(F, metric.axes[:k])
+    metric.gains[:k] = np.maximum(S - limits.tau_long, 0.0)
+    metric.sizes[:k], metric.sizes[k:] = S, T
 
 
 def leading_axes(rows: Array, axes: Array, *, threads: int = 0) -> tuple[Array, Array]:

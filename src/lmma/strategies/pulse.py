@@ -163,12 +163,12 @@ class Pulsing(Transform):
         self.collected = Collected(p.period, p.lam, n, dtype, p.weights, images=learns)
         self.images: Array = np.zeros((p.lam if learns else 0, n), dtype=dtype)  # A B L z of the last sample
         self.scales = np.ones(n, dtype=dtype)
-        self.axes: Array = spaced(p.k_long + p.k_short, n, dtype)  # U, then V
+        self.few: Array = spaced(2 + p.k_long + p.k_short, n, dtype)  # p_sigma, p_c and the axes
+        self.path, self.axes = self.few[1], self.few[2:]  # p_c; U, then V
         self.sizes = np.zeros(p.k_long + p.k_short)  # S, then T
         self.gains = np.zeros(p.k_long + p.k_short)  # s, then h
         self.cross = np.zeros((p.k_short, p.k_long))  # V U^T
         self.concentration = np.ones(p.k_short)
-        self.path = np.zeros(n, dtype=dtype)
         self._learned: kernels.Learned | None = None  # arrays to be used again
         self.origin, self.unit = np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
 
@@ -217,7 +217,9 @@ class Pulsing(Transform):
     @property
     def metric(self) -> kernels.Metric:
         """D, L and B as the kernels take them."""
-        return kernels.Metric(self.scales, self.axes, self.parameters.k_long, self.sizes, self.gains)
+        return kernels.Metric(
+            self.scales, self.axes, self.parameters.k_long, self.sizes, self.gains, self.concentration
+        )
 
     def expanded(self, rows: Array, power: float = 0.5) -> Array:
         """Return L of each row; L^-1 with the power -1/2."""
@@ -286,35 +288,27 @@ class Pulsing(Transform):
 
     def _learn(self, ranked: Ranked, p_sigma: Array) -> None:
         p, n, z, t = self.parameters, len(self.scales), ranked.z, ranked.ranks.generations
-        k, short = p.k_long, self.contraction / (1 + self.contraction)
-        theta = 1 / (1 + 0.3 * float(np.sum(short**2 / self.concentration)))
+        k, metric, self.few[0] = p.k_long, self.metric, p_sigma
         # Negative weights are scaled as if z_i had length sqrt(n), and count less in A where many candidates
         # would make it singular; it keeps its size where selection is random
         against = min(1.0, 1 / max(2 * n * p.c_mu * t, 1e-300))
         fade = t * (p.c_1 + p.c_mu * (1 - against))
         rates = kernels.Rates(
-            p.c_scale * theta / 2, p.path_share * t, p.pull, REACH, (1 - theta) ** 2,
-            p.c_1_long, p.c_mu_long, p.c_short, p.c_mu, p.c_1 * t, n * against, fade,
+            p.c_scale / 2, p.path_share * t, p.pull, REACH, p.c_1_long, p.c_mu_long, p.c_short,
+            p.c_mu, p.c_1 * t, n * against, fade,
         )  # fmt: skip
-        paths = np.vstack((p_sigma, self.path, *self.core.paths))
-        turns = self.core.turns(z, ranked.images, np.concatenate((paths[:2], self.axes)))
+        turns = self.core.turns(z, ranked.images, self.few, metric)
         self._learned = kernels.pulse_learn(
-            z, paths, ranked.ranks, self.metric, rates, turns, self._learned, threads=self.threads
+            z, self.few[:2], ranked.ranks, metric, rates, turns, self._learned, threads=self.threads
         )
         F, H, G = self._learned
         if turns is not None:
-            self.core.learn(G, ranked.ranks.worse, fade)
-            F[: k + 1], H[: p.k_short] = self.core.solved(F[: k + 1]), self.core.transposed_times(H[: p.k_short])
+            self.core.learn(G[: len(z) + 1 + np.count_nonzero(self.gains)], ranked.ranks.worse, fade)
+            F[: k + 1] = self.core.solved(F[: k + 1])
+            H[: p.k_short] = self.core.transposed_times(H[: p.k_short])
 
-        T, fourths = kernels.leading_axes(H, self.short_axes, threads=self.threads)
-        rho = np.maximum(min(n / 4, SPAN) * fourths, 1.0) ** 3
-        np.maximum(T - p.tau_short * rho, 0.0, out=self.contraction)
-        kernels.stretched(F, self.short_axes, self.contraction, 0.5, F, threads=self.threads)  # B^-1
-        self.path[...] = F[k]
-        F[k] *= math.sqrt(p.c_1_long * t)
-        S, _ = kernels.leading_axes(F, self.long_axes, threads=self.threads)
-        np.maximum(S - p.tau_long, 0.0, out=self.expansion)
-        self.long_sizes[...], self.short_sizes[...], self.concentration[...] = S, T, rho
+        limits = kernels.Limits(p.tau_long, p.tau_short, min(n / 4, SPAN), math.sqrt(p.c_1_long * t))
+        kernels.pulse_renew(self._learned, metric, self.path, limits, threads=self.threads)
         self.cross[...] = self.short_axes @ self.long_axes.T
 
     def balance(self, generation: int) -> float:

@@ -42,11 +42,6 @@ class Core(ABC):
     def solved(self, rows: Array) -> Array:
         """Return A^-1 v for each row v."""
 
-    @property
-    @abstractmethod
-    def paths(self) -> tuple[Array, ...]:
-        """The path p_A, if A learns."""
-
     @abstractmethod
     def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
@@ -56,10 +51,10 @@ class Core(ABC):
         """Let the path follow the selected z."""
 
     @abstractmethod
-    def turns(self, z: Array, images: Array, few: Array) -> kernels.Turns | None:
+    def turns(self, z: Array, images: Array, few: Array, metric: kernels.Metric) -> kernels.Turns | None:
         """Return all rows as A and A^-T show them, or None where these change nothing.
 
-        ``images`` are A B L z, and ``few`` two paths and the axes.
+        ``images`` are A B L z; ``few`` are two paths and the axes of ``metric``.
         """
 
     @abstractmethod
@@ -73,8 +68,6 @@ class Core(ABC):
 @final
 class IdentityCore(Core):
     """A = I, which learns nothing and costs nothing."""
-
-    paths = ()
 
     def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None:
         """Keep nothing."""
@@ -93,7 +86,7 @@ class IdentityCore(Core):
     def follow(self, best: Selection, rate: float) -> None:
         """Do nothing."""
 
-    def turns(self, z: Array, images: Array, few: Array) -> None:
+    def turns(self, z: Array, images: Array, few: Array, metric: kernels.Metric) -> None:
         """Return None."""
 
     def learn(self, rows: Array, against: int, fade: float) -> None:
@@ -128,11 +121,6 @@ class FullCore(Core):
         self.age = 0
         self.enough = max(4 * n, n * n // 10)  # rows: each of them changes A by about 1/n^2
 
-    @property
-    def paths(self) -> tuple[Array, ...]:
-        """The path p_A."""
-        return (self.path,)
-
     def times(self, rows: Array) -> Array:
         """Return A v for each row v."""
         return rows @ self.matrix.T
@@ -153,11 +141,19 @@ class FullCore(Core):
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
         return row_squares(self.matrix, columns), axes @ self.matrix[as_slice(columns)].T
 
-    def turns(self, z: Array, images: Array, few: Array) -> kernels.Turns:
-        """Return all rows as A and A^-T show them, and how much less D learns where A has correlations."""
-        return kernels.Turns(
-            images, z @ self.inverse, few @ self.matrix.T, few @ self.inverse, self.damping
-        )
+    def turns(self, z: Array, images: Array, few: Array, metric: kernels.Metric) -> kernels.Turns:
+        """Return all rows as A and A^-T show them, and how much less D learns where A has correlations.
+
+        Of V the images, of U the duals are needed as far as they have a gain: up to the last one that has.
+        """
+        used, first = np.flatnonzero(metric.gains), 2 + metric.longs
+        longs = 2 + int(np.searchsorted(used, metric.longs))  # those that have a gain come first
+        shorts = max(first, 3 + used.item(-1)) if len(used) else first
+        images_of, duals_of = np.zeros_like(few), np.zeros_like(few)
+        np.matmul(few[:shorts], self.matrix.T, out=images_of[:shorts])
+        np.matmul(few[:longs], self.inverse, out=duals_of[:longs])
+        np.matmul(few[first:], self.inverse, out=duals_of[first:])
+        return kernels.Turns(images, z @ self.inverse, images_of, duals_of, self.path, self.damping)
 
     def learn(self, rows: Array, against: int, fade: float) -> None:
         """Add to G; multiply A and its inverse where enough rows have been summed up."""
