@@ -74,14 +74,17 @@ static void NAME(ql)(double *d, double *e, double *q, ptrdiff_t m) {
             ptrdiff_t i = last - 1;
             for (; i >= l; i--) {
                 const double f = s * e[i], b = c * e[i];
-                e[i + 1] = r = sqrt(f * f + g * g);
-                if (r == 0.0) {
+                const double square = f * f + g * g;
+                if (square < 1e-300) { /* its inverse would not be a number */
+                    e[i + 1] = r = 0.0;
                     d[i + 1] -= p;
                     e[last] = 0.0;
                     break;
                 }
-                s = f / r;
-                c = g / r;
+                e[i + 1] = r = sqrt(square);
+                const double inverse = r * (1.0 / square); /* root and quotient do not wait for one another */
+                s = f * inverse;
+                c = g * inverse;
                 g = d[i + 1] - p;
                 r = (d[i] - g) * s + 2.0 * c * b;
                 p = s * r;

@@ -68,7 +68,7 @@ from lmma.strategies.parts.recombination import (
     Array,
     Indices,
     Selection,
-    cumulate,
+    cumulate_all,
     default_popsize,
     weighted_mean,
 )
@@ -276,12 +276,9 @@ class Pulsing(Transform):
         return np.square(self.scales[columns].astype(np.float64)) * np.maximum(left, 1e-30)
 
     def update(self, best: Selection, p_sigma: Array) -> None:
-        """Follow the paths; let D, A, H and F learn where enough generations have been collected."""
-        p = self.parameters
+        """Let paths, D, A, H and F learn where enough generations have been collected."""
         if len(self.scales) == 1:
             return  # sigma is all there is
-        self.core.follow(best, p.c_c)
-        cumulate(self.path, p.c_c_long, best.mu_w, self.expanded(best.z_mean))
         ranked = self.collected.add(best, self.images if len(self.images) else None)
         if ranked is not None:
             self._learn(ranked, p_sigma)
@@ -289,6 +286,8 @@ class Pulsing(Transform):
     def _learn(self, ranked: Ranked, p_sigma: Array) -> None:
         p, n, z, t = self.parameters, len(self.scales), ranked.z, ranked.ranks.generations
         k, metric, self.few[0] = p.k_long, self.metric, p_sigma
+        self.core.follow(ranked.steps, p.c_c)
+        self.path += self.expanded(cumulate_all(self.path, p.c_c_long, ranked.steps))
         # Negative weights are scaled as if z_i had length sqrt(n), and count less in A where many candidates
         # would make it singular; it keeps its size where selection is random
         against = min(1.0, 1 / max(2 * n * p.c_mu * t, 1e-300))

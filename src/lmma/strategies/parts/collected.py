@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple, final
 
@@ -19,6 +20,7 @@ class Ranked(NamedTuple):
 
     z: Array  # (rows, n)
     images: Array  # (rows, n) what a matrix made of them; no rows where there is none
+    steps: Array  # (generations, n) sqrt(mu_w) times the mean of the selected
     ranks: kernels.Ranks
 
 
@@ -31,12 +33,13 @@ class Collected:
     =============  ===========================  =====================================================
     ``z``          (period lam, n)              rows, best first within each generation
     ``images``     (period lam, n) or (0, n)    what a matrix made of them, if asked for
+    ``steps``      (period, n)                  sqrt(mu_w) times the mean of the selected
     ``selected``   (period,)                    how many of each generation were selected
     ``waiting``    int                          generations that wait
     =============  ===========================  =====================================================
     """
 
-    STATE = ("held", "held_images", "selected", "waiting")
+    STATE = ("held", "held_images", "steps", "selected", "waiting")
     threads: int = 0  # has no kernels
 
     def __init__(
@@ -44,6 +47,7 @@ class Collected:
     ) -> None:
         self.z: Array = spaced(period * lam, n, dtype)
         self.images: Array = spaced(period * lam if images else 0, n, dtype)
+        self.steps: Array = np.zeros((period, n), dtype=dtype)
         self.selected = np.zeros(period, dtype=np.int64)
         self.waiting = 0
         self.lam, self.weights = lam, weights.tobytes()
@@ -68,12 +72,15 @@ class Collected:
         _take(best.sampled_z, best.order, self.z[place])
         if images is not None:
             _take(images, best.order, self.images[place])
+        np.multiply(best.z_mean, math.sqrt(best.mu_w), out=self.steps[self.waiting])
         self.selected[self.waiting] = len(best.weights)
         self.waiting += 1
         if self.waiting < len(self.selected):
             return None
         self.waiting = 0
-        return Ranked(self.z, self.images, ranks_of(tuple(self.selected.tolist()), self.lam, self.weights))
+        return Ranked(
+            self.z, self.images, self.steps, ranks_of(tuple(self.selected.tolist()), self.lam, self.weights)
+        )
 
 
 def _take(rows: Array, order: Indices, out: Array) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.parts.integers import as_slice
 from lmma.strategies.parts.linalg import row_squares
-from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate
+from lmma.strategies.parts.recombination import Array, Indices, cumulate_all
 
 RENEW = 250  # products between two exact inversions, against drift
 WATCH = 4  # products between two looks at the correlations: they change slowly
@@ -47,8 +47,8 @@ class Core(ABC):
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""
 
     @abstractmethod
-    def follow(self, best: Selection, rate: float) -> None:
-        """Let the path follow the selected z."""
+    def follow(self, steps: Array, rate: float) -> None:
+        """Let the path follow what was selected in several generations."""
 
     @abstractmethod
     def turns(self, z: Array, images: Array, few: Array, metric: kernels.Metric) -> kernels.Turns | None:
@@ -83,7 +83,7 @@ class IdentityCore(Core):
         """Return ones, and entries of ``axes``."""
         return np.ones(len(columns)), axes[:, as_slice(columns)]
 
-    def follow(self, best: Selection, rate: float) -> None:
+    def follow(self, steps: Array, rate: float) -> None:
         """Do nothing."""
 
     def turns(self, z: Array, images: Array, few: Array, metric: kernels.Metric) -> None:
@@ -133,9 +133,9 @@ class FullCore(Core):
         """Return A^-1 v for each row v."""
         return rows @ self.inverse.T
 
-    def follow(self, best: Selection, rate: float) -> None:
-        """Let the path follow the selected z."""
-        cumulate(self.path, rate, best.mu_w, best.z_mean)
+    def follow(self, steps: Array, rate: float) -> None:
+        """Let the path follow what was selected in several generations."""
+        self.path += cumulate_all(self.path, rate, steps)
 
     def rows_at(self, columns: Indices, axes: Array) -> tuple[Array, Array]:
         """Return the squared lengths of some rows of A, and their products with each of ``axes``."""

@@ -14,7 +14,8 @@ i:lambda    ``Selection.order``  (valid,)  indices of candidates, best first
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -128,6 +129,24 @@ def cumulate(path: Array, rate: float, mu_w: float, step: Array, *, add: bool = 
     path *= 1.0 - rate
     if add:
         path += math.sqrt(mu_w * rate * (2.0 - rate)) * step
+
+
+def cumulate_all(path: Array, rate: float, steps: Array) -> Array:
+    """Fade ``path`` as :func:`cumulate` does for each of ``steps``, and return what is to be added to it.
+
+    The steps, one a row, come multiplied by sqrt(mu_w).
+    """
+    kept, weights = _fading(rate, len(steps), steps.dtype)
+    path *= kept
+    added: Array = weights @ steps
+    return added
+
+
+@lru_cache(32)
+def _fading(rate: float, count: int, dtype: np.dtype[Any]) -> tuple[float, Array]:
+    """Return what ``count`` generations leave of a path, and what each step counts for in it."""
+    kept = (1.0 - rate) ** np.arange(count - 1, -1, -1)
+    return (1.0 - rate) ** count, (math.sqrt(rate * (2.0 - rate)) * kept).astype(dtype)
 
 
 def squared_length(vector: Array) -> float:
