@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lmma.kernels import twin_pulse
-from lmma.kernels.twin_pulse import Learned, Limits, Metric, Ranks, Rates, Turns
+from lmma.kernels.twin_pulse import Limits, Metric, Ranks, Rates, Turns
 
 try:
     from lmma.kernels import _core, compiled_pulse
@@ -199,10 +199,11 @@ def test_axes_are_renewed_as_in_numpy(pulse, n, longs, shorts, dtype):
     H = rng.standard_normal((shorts + 5, n)) * np.logspace(0.8, -1, shorts + 5)[:, None] / np.sqrt(n)
     made = []
     for kernels in (pulse, twin_pulse):
-        learned = Learned(F.astype(dtype), H.astype(dtype), F[:0])
         metric = problem(n, 4, longs, shorts, dtype)[3]
         path = np.zeros(n, dtype)
-        kernels.pulse_renew(learned, metric, path, Limits(5.0, 1.6, min(n / 4, 16), 0.3))
+        kernels.pulse_renew(
+            F.astype(dtype), H.astype(dtype), metric, path, Limits(5.0, 1.6, min(n / 4, 16), 0.3)
+        )
         made.append((metric, path))
     (ours, path), (theirs, expected) = made
     tolerance = 1e-10 if dtype == "float64" else 2e-3
@@ -239,7 +240,7 @@ def test_threads_change_no_bit(pulse, dtype):
         sizes, fourths = pulse.leading_axes(learned.short_rows, new, threads=threads)
         longer = pulse.stretched(learned.long_rows, new, sizes, 0.5, threads=threads)
         path = np.zeros(n, dtype)
-        pulse.pulse_renew(learned, metric, path, Limits(0.5, 0.1, 4.0, 0.3), threads=threads)
+        pulse.pulse_renew(*learned[:2], metric, path, Limits(0.5, 0.1, 4.0, 0.3), threads=threads)
         return z, out, *learned, *metric[:2], *metric[3:], new, sizes, fourths, longer, path
 
     one = everything(1)
@@ -272,15 +273,15 @@ def test_bad_input_raises_instead_of_crashing(pulse):
     refused(metric=metric._replace(sizes=metric.sizes[1:]))
     refused(turns=turns._replace(images=turns.images[1:]))
     refused(turns=turns._replace(damping=turns.damping[1:]))
-    rows, path = Learned(np.ones((5, 20)), np.ones((9, 20)), z[:0]), np.ones(20)
 
     def not_renewed(**changed):
-        good = {"learned": rows, "metric": metric, "path": path, "limits": Limits(5.0, 1.6, 4.0, 0.1)}
+        rows = {"F": np.ones((5, 20)), "H": np.ones((9, 20)), "path": np.ones(20)}
+        good = {**rows, "metric": metric, "limits": Limits(5.0, 1.6, 4.0, 0.1)}
         with pytest.raises((ValueError, TypeError)):
             pulse.pulse_renew(**{**good, **changed})
 
-    not_renewed(learned=rows._replace(long_rows=np.ones((3, 20))))  # no path among them
-    not_renewed(learned=rows._replace(short_rows=np.ones((9, 19))))
+    not_renewed(F=np.ones((3, 20)))  # no path among them
+    not_renewed(H=np.ones((9, 19)))
     not_renewed(path=np.ones(19))
     not_renewed(limits=(5.0, 1.6, 4.0))
     not_renewed(metric=metric._replace(concentration=np.ones(3)))

@@ -14,7 +14,7 @@ from lmma.kernels.twin_pulse import Learned, Limits, Metric, Ranks, Rates, Turns
 
 GAP = 136  # numbers between long rows: a power of two apart they would compete for places in the caches
 LONG = 65536  # bytes
-NO_TURNS = (None,) * len(Turns._fields)
+NO_TURNS = (None, None, None, None, None, None)
 MOST_ROWS = 128  # of the core's own eigenvectors: larger matrices are LAPACK's
 
 
@@ -59,15 +59,17 @@ def pulse_learn(
     else:
         gap = GAP if n * z.itemsize >= LONG else 0
         learned = Learned(*(np.empty((rows, n + gap), z.dtype)[:, :n] for rows, n in shapes))
+    images, duals, few_images, few_duals, path, damping = turns or NO_TURNS
     _core.pulse_learn(
         z, paths, v, w, t, scales, axes, longs, gains, sizes, concentration, numbers(rates),
-        *(turns or NO_TURNS), *learned, threads or THREADS,
+        images, duals, few_images, few_duals, path, damping, *learned, threads or THREADS,
     )  # fmt: skip
     return learned
 
 
 def pulse_renew(
-    learned: Learned,
+    F: Array,
+    H: Array,
     metric: Metric,
     path: Array,
     limits: Limits,
@@ -75,9 +77,8 @@ def pulse_renew(
     threads: int = 0,
 ) -> None:
     """Set the axes of ``metric``, their sizes, gains and concentration, and ``path``."""
-    F, H, _ = learned
     if min(F.shape) > MOST_ROWS or min(H.shape) > MOST_ROWS:
-        return twin_pulse.pulse_renew(learned, metric, path, limits)
+        return twin_pulse.pulse_renew(F, H, metric, path, limits)
     _, axes, longs, sizes, gains, concentration = metric
     return _core.pulse_renew(
         F, H, axes, longs, gains, sizes, concentration, path, numbers(limits), threads or THREADS

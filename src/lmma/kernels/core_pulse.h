@@ -291,10 +291,10 @@ static void NAME(write_rows)(const REAL *rows, ptrdiff_t tall, ptrdiff_t width, 
     }
 }
 
-/* The rows of F (or of H), in `count` columns from `start` on: what stays as A shows it (or A^-T), then what is new, which
-   with a matrix A stays as it is. */
+/* The rows of F as A shows them (or of H as A^-T does), in `count` columns from `start` on: what stays, then what is new. */
 static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, ptrdiff_t count, ptrdiff_t width,
-                             const REAL *axes, const REAL *shown, const REAL *factors, REAL *x, REAL *stay) {
+                             const REAL *shown, const REAL *factors, REAL *x, REAL *stay) {
+    const int through = !is_short && job->images.rows; /* the images have been through B L */
     const int side = is_short ? 2 : 1;
     const ptrdiff_t active = job->active, R = job->count, first = R + job->paths;
     const ptrdiff_t kept = is_short ? job->shorts : job->longs, offset = is_short ? job->longs : 0;
@@ -327,12 +327,12 @@ static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, pt
     for (ptrdiff_t i = 0; i < R; i++) {
         const double weight = is_short ? -job->ranks[i] : job->weights[i];
         if (weight > 0) {
-            const REAL *row = NAME(row_of)(job, 0, i) + start;
+            const REAL *row = NAME(row_of)(job, side, i) + start;
             REAL *to = x + tall++ * width;
             NAME(pack_row)(row, count, width, to);
         }
         if (tall == ROWS || (i == R - 1 && tall)) {
-            NAME(add_products)(tall, coefficients, active, active, axes, width, x);
+            if (!through) NAME(add_products)(tall, coefficients, active, active, shown, width, x);
             coefficients += tall * active;
             ptrdiff_t at = tall;
             for (ptrdiff_t r = i; at; r--) { /* the weights of the rows at hand, from the last on */
@@ -342,7 +342,7 @@ static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, pt
                 REAL *to = x + --at * width;
                 for (ptrdiff_t j = 0; j < count; j++) to[j] *= gain;
             }
-            NAME(write_rows)(x, tall, width, count, job->images.rows ? NULL : factors, out, stride);
+            NAME(write_rows)(x, tall, width, count, factors, out, stride);
             out += tall * stride;
             tall = 0;
         }
@@ -398,10 +398,10 @@ static void NAME(pulse_rows)(const void *shared, ptrdiff_t unit, char *scratch) 
             factors[j] = (REAL)exp(job->mean_excess - step);
         }
         if (turns) NAME(pack_active)(job, 1, start, count, width, shown);
-        NAME(pulse_side)(job, 0, start, count, width, axes, turns ? shown : axes, factors, x, stay);
+        NAME(pulse_side)(job, 0, start, count, width, turns ? shown : axes, factors, x, stay);
         for (ptrdiff_t j = 0; j < count; j++) factors[j] = (REAL)exp(job->excess[start + j] - job->mean_excess);
         if (turns) NAME(pack_active)(job, 2, start, count, width, shown);
-        NAME(pulse_side)(job, 1, start, count, width, axes, turns ? shown : axes, factors, x, stay);
+        NAME(pulse_side)(job, 1, start, count, width, turns ? shown : axes, factors, x, stay);
         if (turns) NAME(pulse_turned)(job, start, count, width, axes, x);
     }
 }

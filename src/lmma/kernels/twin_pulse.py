@@ -6,8 +6,7 @@ coefficients first, from one product of all z with all axes:
     q = z + (u l-) U,  a = q + (e b-) V,  b = q + (e b+) V,  B d = z + (u l+) U + ((V d) b-) V
 
 with u = U z, e = V q, and l+-, b+- the powers +-1/2 of 1 + s and of 1 + h, less 1. The same coefficients make
-images A a and duals A^-T a from those of z and of the axes; A B L z is known from the candidates. Where there
-is a matrix A, rows new to F and H are not corrected for what D has just learned: that is of second order.
+images A a and duals A^-T a from those of z and of the axes; A B L z is known from the candidates.
 """
 
 from __future__ import annotations
@@ -82,8 +81,8 @@ class Limits(NamedTuple):
 class Learned(NamedTuple):
     """What is left to learn axes from, once D has moved."""
 
-    long_rows: Array  # of F: what stays and the path, as A shows them, then what was selected
-    short_rows: Array  # of H: what stays, as A^-T shows it, then what was selected against
+    long_rows: Array  # of F, as A shows them: what stays, the path, what was selected
+    short_rows: Array  # of H, as A^-T shows them: what stays, what was selected against
     turned: Array  # G + fade I: rows to be added squared, then ``worse`` rows to be subtracted; unused ones
 
 
@@ -180,22 +179,20 @@ def pulse_learn(
         own += mixed @ of_d[:count][worse]
     stay = rows(own, images[first:]) + rows(mixed, images[:count][worse])
     path = images[count + 1] + rows(y[count + 1] * b_minus, images[first + len(s) :])
-    selected = z[better] + rows(of_d[:count][better], metric.axes)
-    selected *= np.sqrt(c * w[better]).astype(dtype)[:, None]
+    selected = images[:count][better]
     if turns is None:
-        selected /= change
-    long_rows = np.vstack((np.vstack((stay, path)) / change, selected))
+        selected = selected + rows(of_d[:count][better], images[first:])
+    selected = selected * np.sqrt(c * w[better]).astype(dtype)[:, None]
+    long_rows = np.vstack((stay, path, selected)) / change
 
     c = rates.c_short
     kept = np.sqrt((1 - c) ** t * metric.sizes[len(s) :])
     mixed = (-c / 2 * kept * (1 + b_minus) * w[better][:, None] * e[:count][better]).T
     own = np.hstack((np.zeros((len(h), len(s))), np.diag(kept * (1 + t * c / 2))))
     stay = rows(own + mixed @ of_b[:count][better], duals[first:]) + rows(mixed, duals[:count][better])
-    against = z[worse] + rows(of_b[:count][worse], metric.axes)
+    against = duals[:count][worse] + rows(of_b[:count][worse], duals[first:])
     against *= np.sqrt(-c * v[worse]).astype(dtype)[:, None]
-    if turns is None:
-        against *= change
-    short_rows = np.vstack((stay * change, against))
+    short_rows = np.vstack((stay, against)) * change
 
     if turns is None:
         return Learned(long_rows, short_rows, z[:0])
@@ -231,18 +228,18 @@ def _rescaled(g: Array, metric: Metric, rates: Rates, generations: int) -> Array
 
 
 def pulse_renew(
-    learned: Learned,
+    F: Array,
+    H: Array,
     metric: Metric,
     path: Array,
     limits: Limits,
     *,
     threads: int = 0,
 ) -> None:
-    """Set the axes of ``metric``, their sizes, gains and concentration, and ``path`` from what was learned.
+    """Set the axes of ``metric``, their sizes, gains and concentration, and ``path`` from rows of F and of H.
 
-    The rows of F, in place, become those after the new B^-1.
+    Those of F, in place, become what the new B^-1 makes of them.
     """
-    F, H, _ = learned
     k = metric.longs
     T, fourths = leading_axes(H, metric.axes[k:])
     metric.concentration[...] = np.maximum(limits.span * fourths, 1.0) ** 3

@@ -285,7 +285,7 @@ class Pulsing(Transform):
 
     def _learn(self, ranked: Ranked, p_sigma: Array) -> None:
         p, n, z, t = self.parameters, len(self.scales), ranked.z, ranked.ranks.generations
-        k, metric, self.few[0] = p.k_long, self.metric, p_sigma
+        metric, self.few[0] = self.metric, p_sigma
         self.core.follow(ranked.steps, p.c_c)
         self.path += self.expanded(cumulate_all(self.path, p.c_c_long, ranked.steps))
         # Negative weights are scaled as if z_i had length sqrt(n), and count less in A where many candidates
@@ -302,12 +302,12 @@ class Pulsing(Transform):
         )
         F, H, G = self._learned
         if turns is not None:
-            self.core.learn(G[: len(z) + 1 + np.count_nonzero(self.gains)], ranked.ranks.worse, fade)
-            F[: k + 1] = self.core.solved(F[: k + 1])
-            H[: p.k_short] = self.core.transposed_times(H[: p.k_short])
+            rows, used = len(z) + 1, np.count_nonzero(self.gains)
+            self.core.learn(G[: rows + used], ranked.ranks.worse, fade, rows + len(self.gains))
+            F, H = self.core.solved(F), self.core.transposed_times(H)
 
         limits = kernels.Limits(p.tau_long, p.tau_short, min(n / 4, SPAN), math.sqrt(p.c_1_long * t))
-        kernels.pulse_renew(self._learned, metric, self.path, limits, threads=self.threads)
+        kernels.pulse_renew(F, H, metric, self.path, limits, threads=self.threads)
         self.cross[...] = self.short_axes @ self.long_axes.T
 
     def balance(self, generation: int) -> float:

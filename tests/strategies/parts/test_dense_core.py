@@ -19,7 +19,7 @@ def test_the_matrix_is_multiplied_by_all_that_was_collected(n):
     while not core.age:
         rows = rows_of(n, rng)
         G += rows[:6].T @ rows[:6] - rows[6:].T @ rows[6:] - 0.01 * np.eye(n)
-        core.learn(rows, 3, 0.01)
+        core.learn(rows, 3, 0.01, 9)
     np.testing.assert_allclose(core.matrix, before @ (np.eye(n) + G / 2), rtol=1e-12, atol=1e-12)
     assert core.waiting == 0
     assert not core.change.any()
@@ -28,7 +28,7 @@ def test_the_matrix_is_multiplied_by_all_that_was_collected(n):
 def test_the_inverse_follows_until_it_is_computed_anew():
     core, rng = FullCore(6, 1.5, "float64"), np.random.default_rng(2)
     while core.age < RENEW - 1:
-        core.learn(rows_of(6, rng), 4, 0.02)
+        core.learn(rows_of(6, rng), 4, 0.02, 9)
     # an error of eps for each product, all in one direction at worst
     bound = RENEW * 2.3e-16 * np.linalg.cond(core.matrix)
     np.testing.assert_allclose(core.inverse @ core.matrix, np.eye(6), atol=bound)
@@ -36,7 +36,7 @@ def test_the_inverse_follows_until_it_is_computed_anew():
 
 def test_the_matrix_waits_for_enough_rows():
     core = FullCore(50, 1.5, "float64")
-    core.learn(np.ones((9, 50)), 0, 0.0)
+    core.learn(np.ones((9, 50)), 0, 0.0, 9)
     assert core.waiting == 9
     np.testing.assert_array_equal(core.matrix, np.eye(50))
 

@@ -58,10 +58,10 @@ class Core(ABC):
         """
 
     @abstractmethod
-    def learn(self, rows: Array, against: int, fade: float) -> None:
+    def learn(self, rows: Array, against: int, fade: float, seen: int) -> None:
         """Let A become A (I + G/2), now or later: G = sum_p +-q_p q_p^T - fade I with the rows q_p.
 
-        The last ``against`` rows are subtracted.
+        The last ``against`` rows are subtracted; ``seen`` says how many there would be with those that are 0.
         """
 
 
@@ -89,7 +89,7 @@ class IdentityCore(Core):
     def turns(self, z: Array, images: Array, few: Array, metric: kernels.Metric) -> None:
         """Return None."""
 
-    def learn(self, rows: Array, against: int, fade: float) -> None:
+    def learn(self, rows: Array, against: int, fade: float, seen: int) -> None:
         """Do nothing."""
 
 
@@ -155,13 +155,13 @@ class FullCore(Core):
         np.matmul(few[first:], self.inverse, out=duals_of[first:])
         return kernels.Turns(images, z @ self.inverse, images_of, duals_of, self.path, self.damping)
 
-    def learn(self, rows: Array, against: int, fade: float) -> None:
+    def learn(self, rows: Array, against: int, fade: float, seen: int) -> None:
         """Add to G; multiply A and its inverse where enough rows have been summed up."""
         more, less = rows[: len(rows) - against], rows[len(rows) - against :]
         self.change += more.T @ more
         self.change -= less.T @ less
         self.change.flat[:: len(self.change) + 1] -= fade
-        self.waiting += len(rows)
+        self.waiting += seen
         if self.waiting >= self.enough:
             self._multiply()
 
