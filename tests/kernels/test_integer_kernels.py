@@ -53,7 +53,14 @@ def run(kernels, dtype, seed=0, columns=None):
     order, weights = rng.permutation(ROWS)[:4], np.array([0.4, 0.3, 0.2, 0.1])
     reach = rng.uniform(0.001, 0.5, len(old))
     kernels.settle_integers(mean, scale, grid, drawn, (weights, order), old, deviation, (0.02, reach))
-    return {"X": X, "values": drawn.values, "unrounded": drawn.unrounded, "mean": mean, "scale": scale, "p": reach}
+    return {
+        "X": X,
+        "values": drawn.values,
+        "unrounded": drawn.unrounded,
+        "mean": mean,
+        "scale": scale,
+        "p": reach,
+    }
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -93,7 +100,9 @@ def settled(kernels, mean, deviation, reach, succeeded):
 @pytest.mark.parametrize("succeeded", [True, False])
 @pytest.mark.parametrize("mean", [-25.0, -10.0, -3.4, 0.0, 0.499, 7.5, 10.0, 31.0])
 @pytest.mark.parametrize("deviation", [1e-12, 1e-3, 0.3, 5.0, 1e6])
-def test_mutation_probabilities_keep_their_bounds_and_integers_their_values(either, mean, deviation, succeeded):
+def test_mutation_probabilities_keep_their_bounds_and_integers_their_values(
+    either, mean, deviation, succeeded
+):
     new, wide, told = settled(either, mean, deviation, 0.05, succeeded)
     here = np.clip(np.rint(new), -10, 10)
     p = (here > -10) * ndtr((here - 0.5 - new) / wide) + (here < 10) * ndtr((new - here - 0.5) / wide)

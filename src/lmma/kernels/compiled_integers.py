@@ -1,4 +1,4 @@
-"""Integer coordinates in the compiled core: the functions of ``twin_integers.py``, same meaning, less time."""
+"""Integer coordinates in the compiled core: ``twin_integers.py`` with less time."""
 
 from __future__ import annotations
 

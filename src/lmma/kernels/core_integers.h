@@ -1,6 +1,7 @@
 /* Integer coordinates of candidates: rounded when they are drawn, kept searching after each generation; see
    twin_integers.py, which has the formulas. */
 
+#define BLOCK 256          /* integers looked at together */
 #define LEAST_CHANCE 1e-16 /* a probability that arithmetic can still tell from 0, and from a half */
 
 static double number_at(const void *numbers, int single, ptrdiff_t i) {
@@ -12,6 +13,12 @@ static void set_number(void *numbers, int single, ptrdiff_t i, double value) {
         ((float *)numbers)[i] = (float)value;
     else
         ((double *)numbers)[i] = value;
+}
+
+/* The nearest whole number, the even one of two: what nearbyint gives, where that would be a call. */
+static double nearest(double x) {
+    const double shift = 6755399441055744.0; /* 1.5 * 2^52: its last digit is 1 */
+    return fabs(x) < 2251799813685248.0 ? (x + shift) - shift : x;
 }
 
 static double between(double low, double value, double high) {
@@ -113,7 +120,7 @@ static PyObject *round_integers(PyObject *self, PyObject *const *args, Py_ssize_
             const ptrdiff_t at = place_of(&grid, k);
             if (at < 0) continue;
             const double given = number_at(x, single, at);
-            const double rounded = between(grid.lower[k], nearbyint(given), grid.upper[k]);
+            const double rounded = between(grid.lower[k], nearest(given), grid.upper[k]);
             set_number(before, single, k, given);
             set_number(whole_numbers, single, k, rounded);
             set_number(x, single, at, rounded);
@@ -132,43 +139,60 @@ typedef struct {
     double total; /* of the weights */
 } Better;
 
-/* By how much rounding moved integer k of better candidate i; `other` tells whether it became another than `here`. */
-static double moved_by(const Better *better, ptrdiff_t i, ptrdiff_t k, double here, int *other) {
-    const int single = is_single(better->values);
-    const ptrdiff_t row = better->order[i];
-    const double value = number_at((const char *)better->values->buf + row * stride(better->values, 0), single, k);
-    *other = value != here;
-    return value - number_at((const char *)better->unrounded->buf + row * stride(better->unrounded, 0), single, k);
+/* A block of integers: where they were drawn around, what centring adds to their means, and where any better
+   candidate was another integer (1, else 0). `by` and `other` are those of one candidate at a time. */
+typedef struct {
+    double here[BLOCK], move[BLOCK], succeeded[BLOCK];
+    double bias[BLOCK], room[BLOCK], by[BLOCK], other[BLOCK];
+} Centring;
+
+/* By how much rounding moved the integers from number `first` on of better candidate i, and which became others. */
+static void look_at(const Better *better, ptrdiff_t i, ptrdiff_t first, ptrdiff_t count, Centring *c) {
+    const char *values = (const char *)better->values->buf + better->order[i] * stride(better->values, 0);
+    const char *unrounded = (const char *)better->unrounded->buf + better->order[i] * stride(better->unrounded, 0);
+    if (is_single(better->values)) {
+        const float *v = (const float *)values + first, *u = (const float *)unrounded + first;
+        for (ptrdiff_t k = 0; k < count; k++) c->other[k] = v[k] != c->here[k] ? 1 : 0;
+        for (ptrdiff_t k = 0; k < count; k++) c->by[k] = (double)v[k] - u[k];
+    } else {
+        const double *v = (const double *)values + first, *u = (const double *)unrounded + first;
+        for (ptrdiff_t k = 0; k < count; k++) c->other[k] = v[k] != c->here[k] ? 1 : 0;
+        for (ptrdiff_t k = 0; k < count; k++) c->by[k] = v[k] - u[k];
+    }
 }
 
-/* What centring adds to the mean of integer k, drawn around `here`; returns whether any was another integer. */
-static int centring(const Better *better, ptrdiff_t k, double here, double *move) {
-    double bias = 0, room = 0, sum = 0;
-    int other, succeeded = 0;
+static void centre_block(const Better *better, ptrdiff_t first, ptrdiff_t count, Centring *c) {
+    double any = 0;
+    for (ptrdiff_t k = 0; k < count; k++) c->bias[k] = c->room[k] = c->move[k] = c->succeeded[k] = 0;
     for (ptrdiff_t i = 0; i < better->count; i++) {
-        const double by = moved_by(better, i, k, here, &other);
-        succeeded |= other;
-        bias += other ? by : 0;
+        look_at(better, i, first, count, c);
+        for (ptrdiff_t k = 0; k < count; k++) c->bias[k] += c->other[k] * c->by[k];
+        for (ptrdiff_t k = 0; k < count; k++) c->succeeded[k] = c->other[k] > 0 ? 1 : c->succeeded[k];
     }
-    if (!succeeded) return 0;
+    for (ptrdiff_t k = 0; k < count; k++) any += c->succeeded[k];
+    if (any == 0) return;
     for (ptrdiff_t i = 0; i < better->count; i++) {
-        const double by = moved_by(better, i, k, here, &other);
-        room += !other && bias * by < 0 ? by : 0; /* what would add to the bias stays where it is */
+        look_at(better, i, first, count, c);
+        for (ptrdiff_t k = 0; k < count; k++) /* what would add to the bias stays where it is */
+            c->room[k] += c->bias[k] * c->by[k] < 0 ? (1 - c->other[k]) * c->by[k] : 0;
     }
-    const double part = room != 0 ? between(-INFINITY, -bias / room, 1.0) : 0.0;
+    for (ptrdiff_t k = 0; k < count; k++) /* from here on the share of it that makes up for the bias */
+        c->room[k] = c->room[k] != 0 ? between(-INFINITY, -c->bias[k] / c->room[k], 1.0) : 0;
     for (ptrdiff_t i = 0; i < better->count; i++) {
-        const double by = moved_by(better, i, k, here, &other);
-        sum += better->weights[i] * (other ? by : bias * by < 0 ? part * by : 0);
+        const double weight = better->weights[i] / better->total;
+        look_at(better, i, first, count, c);
+        for (ptrdiff_t k = 0; k < count; k++) {
+            const double back = c->bias[k] * c->by[k] < 0 ? (1 - c->other[k]) * c->room[k] : 0;
+            c->move[k] += weight * (c->other[k] + back) * c->by[k];
+        }
     }
-    *move = sum / better->total;
-    return 1;
 }
 
 /* Mean and standard deviation of one integer, changed such that its mutation probability keeps its bounds; `reach` is
    the probability of before, then the new one. */
 static void keep_bounds(double lower, double upper, double alpha, int succeeded, double *mean, double *deviation,
                         double *reach) {
-    const double half = 0.5 - LEAST_CHANCE, here = between(lower, nearbyint(*mean), upper);
+    const double half = 0.5 - LEAST_CHANCE, here = between(lower, nearest(*mean), upper);
     const double below = here - 0.5, above = here + 0.5;
     double low = normal_below((below - *mean) / *deviation), up = normal_below((*mean - above) / *deviation);
     const double cap = succeeded ? half : *reach > alpha ? *reach : alpha;
@@ -203,6 +227,7 @@ static PyObject *settle_integers(PyObject *self, PyObject *const *args, Py_ssize
     Views views = {.count = 0};
     Py_buffer *mean, *scale, *values, *unrounded, *weights, *old, *deviation, *reach;
     Better better = {.total = 0};
+    Centring centring;
     Grid grid;
     double alpha;
     (void)self;
@@ -230,17 +255,25 @@ static PyObject *settle_integers(PyObject *self, PyObject *const *args, Py_ssize
     better.count = columns(weights);
     Py_BEGIN_ALLOW_THREADS
     for (ptrdiff_t i = 0; i < better.count; i++) better.total += better.weights[i];
-    for (ptrdiff_t k = 0; k < grid.count; k++) {
-        const ptrdiff_t at = place_of(&grid, k);
-        if (at < 0) continue;
-        const double lower = grid.lower[k], upper = grid.upper[k], given = ((const double *)deviation->buf)[k];
-        double move = 0, wanted = given;
-        const int succeeded = centring(&better, k, between(lower, nearbyint(number_at(old->buf, single, k)), upper), &move);
-        if (succeeded) set_number(mean->buf, single, at, number_at(mean->buf, single, at) + move);
-        double centre = number_at(mean->buf, single, at);
-        keep_bounds(lower, upper, alpha, succeeded, &centre, &wanted, (double *)reach->buf + k);
-        set_number(mean->buf, single, at, centre);
-        if (wanted != given) set_number(scale->buf, single, at, number_at(scale->buf, single, at) * (wanted / given));
+    for (ptrdiff_t first = 0; first < grid.count; first += BLOCK) {
+        const ptrdiff_t block = smaller(BLOCK, grid.count - first);
+        for (ptrdiff_t k = 0; k < block; k++)
+            centring.here[k] = between(grid.lower[first + k], nearest(number_at(old->buf, single, first + k)),
+                                       grid.upper[first + k]);
+        centre_block(&better, first, block, &centring);
+        for (ptrdiff_t k = first; k < first + block; k++) {
+            const ptrdiff_t at = place_of(&grid, k);
+            if (at < 0) continue;
+            const double given = ((const double *)deviation->buf)[k];
+            const int succeeded = centring.succeeded[k - first] > 0;
+            double wanted = given;
+            set_number(mean->buf, single, at, number_at(mean->buf, single, at) + centring.move[k - first]);
+            double centre = number_at(mean->buf, single, at);
+            keep_bounds(grid.lower[k], grid.upper[k], alpha, succeeded, &centre, &wanted, (double *)reach->buf + k);
+            set_number(mean->buf, single, at, centre);
+            if (wanted != given)
+                set_number(scale->buf, single, at, number_at(scale->buf, single, at) * (wanted / given));
+        }
     }
     Py_END_ALLOW_THREADS
     return finish(&views, 0);

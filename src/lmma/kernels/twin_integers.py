@@ -54,8 +54,8 @@ def settle_integers(
 ) -> None:
     """Centre ``mean`` and keep the bounds on mutation probabilities by ``mean`` and ``scale``, in place.
 
-    ``ranked`` has weights and the better candidates, ``old`` what the integers of the mean were when these were
-    drawn, ``deviation`` the standard deviations of the integers now; ``bounds`` are alpha and the mutation
+    ``ranked`` has weights and the better candidates, ``old`` the integers of the mean when these were drawn,
+    ``deviation`` the standard deviations of the integers now; ``bounds`` are alpha and the mutation
     probabilities of the last generation, which become those of this one.
     """
     alpha, reach = bounds

@@ -23,8 +23,8 @@ s_j      ``deviation``   (count,)    sigma scale_j sqrt(C_jj), the standard devi
 -        ``grid``        3 (count,)  columns, least and largest values
 =======  ==============  ==========  =================================================================
 
-A bound on s_j is kept by ``scale``, the factor that a step size for each coordinate has anyway. The arithmetic is in
-``kernels/twin_integers.py``, and compiled.
+A bound on s_j is kept by ``scale``, the factor that a step size for each coordinate has anyway. The
+arithmetic is in ``kernels/twin_integers.py``, and compiled.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Integers:
         self.columns = columns
         self.lower, self.upper = np.ceil(lower), np.floor(upper)
         self.grid = kernels.Grid(columns, self.lower, self.upper)
-        self.continuous: Indices = np.setdiff1d(np.arange(n), columns)
+        self.continuous = as_slice(np.setdiff1d(np.arange(n), columns))
         self.alpha = least_mutation(len(columns))
         self.reach: Values = np.full(len(columns), 0.5 - LEAST)
         self.unrounded: Array = np.zeros((0, len(columns)))
