@@ -171,6 +171,8 @@ def test_auto_takes_a_full_matrix_for_few_variables_and_directions_for_many():
 def test_auto_takes_active_cma_es_for_few_variables_with_constraints():
     assert choose_method(6, constrained=True) == "acma-es"
     assert choose_method(7, constrained=True) == choose_method(6) == "pulse-full"
+    assert choose_method(12, discrete=True) == "acma-es"
+    assert choose_method(13, discrete=True) == "pulse-full"
 
     def chosen(n, **options):
         return lmma.minimize(sphere, np.ones(n), 1.0, rng=1, maxiter=2, **options).method

@@ -59,7 +59,7 @@ def thousands(value: float, position: int | None = None) -> str:
 
 
 def draw_violation(axes: Axes, evaluations: Sequence[float], violations: Sequence[float | None]) -> None:
-    """Draw how far the best point was from feasible, with gaps where it was feasible, if there is anything."""
+    """Draw how far the best point was from feasible, with gaps where it was feasible; nothing if always."""
     heights = [y if y is not None and 0 < y < math.inf else math.nan for y in violations]
     if all(map(math.isnan, heights)):
         return

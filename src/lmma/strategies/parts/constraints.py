@@ -82,7 +82,8 @@ class Constrained:
     """
 
     STATE = (
-        "violation", "fun", "at_best", "drift", "merit", "spread", "floor", "flat_for", "idle_for", "given_up",
+        "violation", "fun", "at_best", "drift", "merit", "spread", "floor", "flat_for", "idle_for",
+        "given_up",
     )  # fmt: skip
 
     def __init__(
