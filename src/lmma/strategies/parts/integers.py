@@ -40,6 +40,7 @@ from lmma.strategies.parts.recombination import Array, Indices
 
 Values = npt.NDArray[np.float64]
 
+TINY = float(np.finfo(np.float32).tiny)  # a standard deviation that either precision has
 UNFORCED = 0.73  # share of candidates in which no discrete coordinate is forced to change
 
 
@@ -119,7 +120,7 @@ class Integers:
         """
         mu = min(len(weights), len(order))
         ranked = np.asarray(weights[:mu], dtype=np.float64), order[:mu]
-        own = np.maximum(deviation, np.finfo(mean.dtype).tiny, dtype=np.float64)
+        own = np.maximum(deviation, TINY, dtype=np.float64)
         kernels.settle_integers(
             mean, scale, self.grid, self.drawn, ranked, old, own, (self.alpha, self.reach)
         )
