@@ -171,8 +171,6 @@ def test_auto_takes_a_full_matrix_for_few_variables_and_directions_for_many():
 def test_auto_takes_active_cma_es_for_few_variables_with_constraints():
     assert choose_method(6, constrained=True) == "acma-es"
     assert choose_method(7, constrained=True) == choose_method(6) == "pulse-full"
-    assert choose_method(12, discrete=True) == "acma-es"
-    assert choose_method(13, discrete=True) == "pulse-full"
 
     def chosen(n, **options):
         return lmma.minimize(sphere, np.ones(n), 1.0, rng=1, maxiter=2, **options).method
@@ -181,6 +179,17 @@ def test_auto_takes_active_cma_es_for_few_variables_with_constraints():
     assert chosen(3, constraints=below) == "acma-es"
     assert chosen(3) == chosen(9, constraints=below) == "pulse-full"
     assert chosen(3, constraints=below, constraint_handling="rank") == "pulse-full"  # ranks alone
+
+
+def test_auto_takes_active_cma_es_for_few_variables_with_integers():
+    def chosen(n, **options):
+        integers = np.arange(n) % 2
+        return lmma.minimize(
+            sphere, np.ones(n), 1.0, rng=1, maxiter=2, integrality=integers, **options
+        ).method
+
+    assert chosen(12) == "acma-es"
+    assert chosen(13) == chosen(4, constraints=[lambda x: x[0] + 1]) == "pulse-full"
 
 
 def test_auto_takes_nothing_that_fills_more_than_half_of_the_memory(monkeypatch):
