@@ -346,6 +346,20 @@ def test_pictures_show_the_violation():
     assert drawn == ["violation of the best"]
 
 
+def test_pictures_leave_a_gap_where_the_best_is_feasible():
+    from matplotlib.figure import Figure
+
+    from lmma.output.plotting.style import draw_violation
+
+    axes = Figure().subplots()
+    draw_violation(axes, [10, 20, 30, 40, 50, 60], [2.0, 1.0, 0.0, None, 0.5, 0.0])
+    (line,) = axes.get_lines()
+    np.testing.assert_array_equal(np.isnan(line.get_ydata()), [False, False, True, True, False, True])
+    assert line.get_markevery() == [4]  # a point alone has no line to be seen by
+    draw_violation(empty := Figure().subplots(), [10, 20], [0.0, 0.0])
+    assert not empty.get_lines()
+
+
 # Bad input
 
 

@@ -181,6 +181,17 @@ def test_auto_takes_active_cma_es_for_few_variables_with_constraints():
     assert chosen(3, constraints=below, constraint_handling="rank") == "pulse-full"  # ranks alone
 
 
+def test_auto_takes_active_cma_es_for_few_variables_with_integers():
+    def chosen(n, **options):
+        integers = np.arange(n) % 2
+        return lmma.minimize(
+            sphere, np.ones(n), 1.0, rng=1, maxiter=2, integrality=integers, **options
+        ).method
+
+    assert chosen(12) == "acma-es"
+    assert chosen(13) == chosen(4, constraints=[lambda x: x[0] + 1]) == "pulse-full"
+
+
 def test_auto_takes_nothing_that_fills_more_than_half_of_the_memory(monkeypatch):
     needed = lmma.Pulse.memory(5000, 29)
     for free, method in ((2 * needed + 1, "pulse"), (2 * needed, "d-lm-ma-es"), (None, "pulse")):

@@ -183,3 +183,22 @@ def test_numbers_beside_choices_know_that_constraints_are_told_by_ranks_alone():
     # The mean of the better half: weights against the worse one would flee from where feasible points are
     assert np.allclose(es.inner.mean, weights @ best / weights.sum(), rtol=0, atol=1e-12)
     assert not np.allclose(es.inner.mean, before)
+
+
+BEARS = np.array([1.0, 1.6, 2.7, 4.4, 7.0, 11.0, 18.0])  # what each of seven standard sections bears
+NEEDS = np.random.default_rng(0).uniform(1.2, 15, 20)
+
+
+def members(x):
+    section = x.astype(int)
+    return float((BEARS**1.1)[section].sum()), NEEDS / BEARS[section] - 1
+
+
+@pytest.mark.parametrize("seed", [3, 4])  # without ranks these end with a violation of 0.2 or more
+def test_ranks_take_over_where_multipliers_balance_between_integers(seed):
+    result = lmma.minimize(
+        members, np.full(20, 3.0), bounds=(0, 6), integrality=True, rng=seed, maxfevals=8000,
+        constraints=lmma.constraints.Returned(),
+    )  # fmt: skip
+    assert result.maxcv == 0
+    assert result.fun == pytest.approx((BEARS**1.1)[np.searchsorted(BEARS, NEEDS)].sum())

@@ -14,9 +14,12 @@ from typing import ParamSpec, TypeVar
 
 from lmma.kernels import presence
 from lmma.kernels.twin import Key, Update, fold
+from lmma.kernels.twin_integers import Drawn, Grid
 from lmma.kernels.twin_pulse import Learned, Limits, Metric, Ranks, Rates, Turns
 
 __all__ = [
+    "Drawn",
+    "Grid",
     "Key",
     "Learned",
     "Limits",
@@ -42,6 +45,8 @@ __all__ = [
     "pulse_sample",
     "recombine",
     "rescale",
+    "round_integers",
+    "settle_integers",
     "squares",
     "stretched",
 ]
@@ -67,6 +72,7 @@ try:
         rescale,
         squares,
     )
+    from lmma.kernels.compiled_integers import round_integers, settle_integers
     from lmma.kernels.compiled_pulse import pulse_learn, pulse_renew, pulse_sample, stretched
 except ImportError as error:
     if presence.CHOICE != "numpy":
@@ -89,6 +95,7 @@ except ImportError as error:
         rescale,
         squares,
     )
+    from lmma.kernels.twin_integers import round_integers, settle_integers
     from lmma.kernels.twin_pulse import pulse_learn, pulse_renew, pulse_sample, stretched
 
 

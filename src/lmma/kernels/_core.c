@@ -417,6 +417,7 @@ static PyObject *lm_gram(PyObject *self, PyObject *const *args, Py_ssize_t count
 }
 
 #include "core_pulse_calls.h"
+#include "core_integers.h"
 
 /* pairs(words, out): the normal numbers made from words[0] (radii) and words[1] (angles). */
 static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) {
@@ -472,6 +473,8 @@ static PyMethodDef methods[] = {
     {"leading_axes", (PyCFunction)(void (*)(void))leading_axes, METH_FASTCALL, NULL},
     {"pulse_renew", (PyCFunction)(void (*)(void))pulse_renew, METH_FASTCALL, NULL},
     {"stretched", (PyCFunction)(void (*)(void))stretched, METH_FASTCALL, NULL},
+    {"round_integers", (PyCFunction)(void (*)(void))round_integers, METH_FASTCALL, NULL},
+    {"settle_integers", (PyCFunction)(void (*)(void))settle_integers, METH_FASTCALL, NULL},
     {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, NULL},
     {"instructions", (PyCFunction)(void (*)(void))instructions, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

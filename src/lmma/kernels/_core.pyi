@@ -109,6 +109,25 @@ def pulse_renew(
     threads: int,
     /,
 ) -> None: ...
+def round_integers(
+    candidates: Array, columns: Any, lower: Array, upper: Array, values: Array, unrounded: Array, /
+) -> None: ...
+def settle_integers(
+    mean: Array,
+    scale: Array,
+    columns: Any,
+    lower: Array,
+    upper: Array,
+    values: Array,
+    unrounded: Array,
+    weights: Array,
+    order: Any,
+    old: Array,
+    deviation: Array,
+    alpha: float,
+    reach: Array,
+    /,
+) -> None: ...
 def leading_axes(rows: Array, axes: Array, sizes: Array, fourths: Array, threads: int, /) -> None: ...
 def stretched(rows: Array, axes: Array, gains: Array, power: float, out: Array, threads: int, /) -> None: ...
 def pairs(words: Any, out: Array, /) -> None: ...

@@ -275,10 +275,16 @@ def spellings() -> Iterator[tuple[str, Spelling, Any]]:
 FULL_MATRIX_UP_TO = 300  # variables: beyond, a generation with a matrix costs more than its evaluations save
 FULL_MATRIX_FROM = 4  # n^2 evaluations: with fewer a matrix is not learned
 FEW = 6  # variables: with constraints active CMA-ES needs fewer evaluations there; docs/constraints.md
+FEW_DISCRETE = 12  # variables, some of them integers or choices: likewise; docs/mixed_variables.md
 
 
 def choose_method(
-    n: int, *, popsize: int | None = None, maxfevals: int | None = None, constrained: bool = False
+    n: int,
+    *,
+    popsize: int | None = None,
+    maxfevals: int | None = None,
+    constrained: bool = False,
+    discrete: bool = False,
 ) -> str:
     """Return what ``method="auto"`` means for ``n`` variables and this budget, on this machine.
 
@@ -286,14 +292,15 @@ def choose_method(
     matrix could not be learned; ``"pulse"`` beyond, which has O(log n) directions in its place and needs as
     few evaluations on most functions. ``"d-lm-ma-es"`` where the vectors of ``"pulse"`` would fill half
     of the free memory. ``"acma-es"`` for up to 6 real variables with ``constraints=`` (those
-    that ``fun`` returns unasked are not known when a method is chosen).
+    that ``fun`` returns unasked are not known when a method is chosen), and for up to 12 of which some are
+    integers or choices, without constraints.
     """
     from lmma.strategies import strategy_class
     from lmma.strategies.parts.checks import checked_popsize
     from lmma.strategies.parts.memory import available_memory
     from lmma.strategies.parts.recombination import default_popsize
 
-    if constrained and n <= FEW:
+    if (constrained and n <= FEW) or (discrete and n <= FEW_DISCRETE):
         return "acma-es"
     learned = maxfevals is None or maxfevals >= FULL_MATRIX_FROM * n**2
     method = "pulse-full" if n <= FULL_MATRIX_UP_TO and learned else "pulse"

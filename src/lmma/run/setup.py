@@ -96,8 +96,13 @@ def setup(
         numbers = max(1, len(start) - len(limits.get("categories", ())))
         real = constraints.keeps_equalities  # no integers, no choices
         constrained = constraints.given and real and constraints.handling == "lagrange"
+        discrete = not constraints.given and not real
         method = warm.method or choose_method(
-            numbers, popsize=options.popsize, maxfevals=options.maxfevals, constrained=constrained
+            numbers,
+            popsize=options.popsize,
+            maxfevals=options.maxfevals,
+            constrained=constrained,
+            discrete=discrete,
         )
     cls = strategy_class(method)
     suggest_for_misspelt(cls, options.constants)

@@ -362,15 +362,11 @@ class Strategy(_Recorded, Stateful):
 
     def _update_with_integers(self, integers: Integers, order: Indices, values: Array) -> None:
         """Learn; then see to it that integers can still change, by their mean and their steps."""
-        select = integers.select
-        old = self.mean[select].copy()
+        old = self.mean[integers.columns]  # a copy
         self._update(order, values)
-        integers.centre(self.mean, old, order, self._selection_weights())
-        deviation = np.maximum(self._deviations(integers.columns, old), np.finfo(self.dtype).tiny)
-        mean, wanted = integers.bounded(self.mean[select].astype(np.float64), deviation)
         assert self.scale is not None  # where there are integers
-        self.mean[select] = mean
-        self.scale[select] *= (wanted / deviation).astype(self.dtype)
+        weights, deviation = self._selection_weights(), self._deviations(integers.columns, old)
+        integers.settle(self.mean, self.scale, old, order, weights, deviation)
 
     def _candidate(self, row: int) -> Array:
         """Return one of the candidates that were asked for last."""

@@ -60,7 +60,7 @@ class ConstrainedHooks(NoisyHooks):
     @property
     def _by_ranks_alone(self) -> bool:
         """Whether constraints are treated by ranks alone, here or by whoever has this strategy inside."""
-        own = self.constraints is not None and self.constraints.lagrangian is None
+        own = self.constraints is not None and self.constraints.by_ranks
         return own or self.told_places
 
     @property
@@ -68,7 +68,10 @@ class ConstrainedHooks(NoisyHooks):
         return self.constraints is None or self.constraints.feasible
 
     def _new_constraints(self, count: int) -> Constrained:
-        return Constrained(self.n, self.popsize, count, self.constraint_options, judged=self.judged)
+        patience = None if self.settling is None else self.settling.patience
+        return Constrained(
+            self.n, self.popsize, count, self.constraint_options, judged=self.judged, patience=patience
+        )
 
     def _in_the_light_of(
         self, constraints: npt.ArrayLike | None, values: Values

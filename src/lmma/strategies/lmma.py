@@ -37,6 +37,7 @@ from lmma import kernels
 from lmma.strategies.es import ES, Batch, StreamingTransform
 from lmma.strategies.parts.aligned import spaced
 from lmma.strategies.parts.checks import MOST, shown
+from lmma.strategies.parts.integers import as_slice
 from lmma.strategies.parts.lowrank import folded_transposed, folded_variances
 from lmma.strategies.parts.pairs import in_pairs
 from lmma.strategies.parts.parameters import Parameters, constant, derived
@@ -149,7 +150,7 @@ class DirectionVectors(StreamingTransform):
         if self.active == 0:
             return np.ones(len(columns))
         k = self.active
-        return folded_variances(*self._fold(), self.vectors[:k, columns], self.gram[:k, :k])
+        return folded_variances(*self._fold(), self.vectors[:k, as_slice(columns)], self.gram[:k, :k])
 
     def solve(self, d: Array) -> Array:
         """Return z with M z = d, through an m by m system (M is alpha I plus a product of rank m)."""

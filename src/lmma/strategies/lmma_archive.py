@@ -39,6 +39,7 @@ import numpy.typing as npt
 from lmma import kernels
 from lmma.strategies.es import ES, Transform
 from lmma.strategies.parts.checks import MOST
+from lmma.strategies.parts.integers import as_slice
 from lmma.strategies.parts.lowrank import folded_transposed, folded_variances
 from lmma.strategies.parts.parameters import Parameters, constant, derived
 from lmma.strategies.parts.recombination import Array, Indices, Selection, cumulate, default_popsize
@@ -132,7 +133,7 @@ class PathArchive(Transform):
         if self.active == 0:
             return np.ones(len(columns))
         k = self.active
-        return folded_variances(*self._fold(), self.vectors[:k, columns], self.gram[:k, :k])
+        return folded_variances(*self._fold(), self.vectors[:k, as_slice(columns)], self.gram[:k, :k])
 
     def update(self, best: Selection, p_sigma: Array) -> None:
         """Let the path fade, add the mean of the selected z, and store it."""

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 
 import lmma
 from adapting import ADAPTING
 from lmma.strategies.es import Transform
-from lmma.strategies.parts.integers import Integers, least_mutation
+from lmma.strategies.parts.integers import least_mutation
 
 METHODS = lmma.methods()
 N = 12
@@ -34,64 +33,9 @@ def test_variances_at_some_coordinates_are_those_of_all_of_m(method):
     assert np.ptp(known) > 0 or method == "csa-es"
 
 
-def as_integers(lower=-10.0, upper=10.0, count=1):
-    return Integers(np.arange(count), np.full(count, lower), np.full(count, upper), count)
-
-
-def mutation(mean, deviation, lower=-10, upper=10):
-    """Return the probability of another integer than that of the mean, after clipping."""
-    here = np.clip(np.rint(mean), lower, upper)
-    below = np.where(here <= lower, 0.0, ndtr((here - 0.5 - mean) / deviation))
-    above = np.where(here >= upper, 0.0, ndtr((mean - here - 0.5) / deviation))
-    return below + above
-
-
-@pytest.mark.parametrize("succeeded", [True, False])
-@pytest.mark.parametrize("mean", [-25.0, -10.0, -3.4, 0.0, 0.499, 7.5, 10.0, 31.0])
-@pytest.mark.parametrize("deviation", [1e-12, 1e-3, 0.3, 5.0, 1e6])
-def test_mutation_probabilities_keep_their_bounds_and_integers_their_values(mean, deviation, succeeded):
-    part = as_integers()
-    part.among(20)
-    part.reach[:] = 0.05
-    part.succeeded[:] = succeeded
-    new, wide = part.bounded(np.array([mean]), np.array([deviation]))
-    p = mutation(new, wide)
-    assert np.rint(np.clip(new, -10, 10)) == np.clip(np.rint(mean), -10, 10)
-    assert p >= part.alpha * (1 - 1e-9)
-    assert succeeded or p <= 0.05 * (1 + 1e-9)
-    np.testing.assert_allclose(part.reach, p, rtol=1e-6)
-
-
-def test_what_keeps_the_bounds_is_left_alone():
-    part = as_integers()
-    part.among(100)
-    mean, deviation = np.array([0.2]), np.array([0.4])
-    part.succeeded[:] = True
-    new, wide = part.bounded(mean, deviation)
-    assert not part.succeeded.any()
-    np.testing.assert_allclose([*new, *wide], [*mean, *deviation], rtol=1e-9)
-
-
 def test_the_share_of_candidates_without_a_forced_mutation_is_the_same_for_any_number_of_integers():
     for count in (1, 10, 1000):
         assert (1 - least_mutation(count)) ** count == pytest.approx(0.73)
-
-
-def test_centring_counts_other_integers_as_such_and_makes_up_for_the_bias():
-    part = as_integers(count=1)
-    part.expect(3, np.float64)
-    X = np.array([[0.6], [0.3], [-0.2]])
-    part.round(X)
-    assert X.tolist() == [[1.0], [0.0], [0.0]]
-    weights, mean = np.array([0.5, 0.3, 0.2]), np.array([2.0])
-    part.centre(mean, np.array([0.1]), np.array([0, 1, 2]), weights)
-    # 0.6 -> 1 is a bias of 0.4; towards 0 only 0.3 can go back, and goes all the way: room 0.3 < 0.4
-    assert mean == pytest.approx(2 + 0.5 * 0.4 - 0.3 * 0.3)
-    assert part.succeeded.tolist() == [True]
-    part.succeeded[:] = False
-    part.centre(mean, np.array([0.1]), np.array([1, 2]), weights[:2])
-    assert mean == pytest.approx(2.11)
-    assert part.succeeded.tolist() == [False]
 
 
 @pytest.mark.parametrize("method", ADAPTING)

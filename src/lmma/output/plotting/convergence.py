@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from lmma.output.plotting.style import COLOURS, looks, quieten, thousands
+from lmma.output.plotting.style import COLOURS, draw_violation, looks, quieten, thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +86,7 @@ def _draw(above: Axes, below: Axes, look: tuple[str, str], label: str, columns: 
         for point in zip(columns["evaluations"], columns["best_fun"], columns["sigma"], strict=True)
         if math.isfinite(point[1])  # nothing to show before the first number
     ]
-    _draw_violation(below, columns)
+    draw_violation(below, columns["evaluations"], columns.get("violation", ()))
     if not points:
         return math.inf
     evaluations, values, sigmas = zip(*points, strict=True)
@@ -111,17 +111,6 @@ def _show(axes: Axes, variables: Sequence[tuple[str, float, str]], hidden: int) 
     axes.set_xlabel(f"best so far, and {hidden:,} more" if hidden else "best so far")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-
-
-def _draw_violation(axes: Axes, columns: Columns) -> None:
-    """Draw how far the best point was from feasible, where there are constraints and it was not."""
-    violations = columns.get("violation", ())
-    points = [(x, y) for x, y in zip(columns["evaluations"], violations, strict=False) if 0 < y < math.inf]
-    if points:
-        x, y = zip(*points, strict=True)
-        axes.plot(x, y, color="0.4", linewidth=1.2, linestyle=(0, (4, 3)), label="violation of the best")
-        axes.set_yscale("log")
-        axes.legend(frameon=False, loc="upper right", fontsize=8)
 
 
 def _mark(axes: Axes, target: float) -> None:

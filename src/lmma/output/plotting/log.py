@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from lmma.output.plotting.style import COLOURS, quieten, thousands
+from lmma.output.plotting.style import COLOURS, draw_violation, quieten, thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
         _draw(place, evaluations, values, colour, linear=linear)
         place.set_ylabel(label)
         if values is columns["sigma"]:
-            _draw_violation(place, evaluations, columns.get("violation", ()))
+            draw_violation(place, evaluations, columns.get("violation", ()))
         for at in _changes(evaluations, columns.get("restarts", ())):
             place.axvline(at, color="0.7", linewidth=0.8, zorder=0)
         quieten(place)
@@ -105,15 +105,6 @@ def _draw_variables(axes: Any, evaluations: Sequence[float], named: Sequence[Map
     axes.xaxis.set_major_formatter(lambda value, _: thousands(value))
     quieten(axes)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-
-
-def _draw_violation(axes: Axes, evaluations: Sequence[float], violations: Sequence[float | None]) -> None:
-    """Draw how far the best point was from feasible, where there are constraints and it was not."""
-    points = [(x, y) for x, y in zip(evaluations, violations, strict=False) if y is not None and y > 0]
-    if points:
-        x, y = zip(*points, strict=True)
-        axes.plot(x, y, color="0.4", linewidth=1.2, linestyle=(0, (4, 3)), label="violation of the best")
-        axes.legend(frameon=False, loc="upper right", fontsize=8)
 
 
 def _rates(columns: Columns) -> list[float | None]:

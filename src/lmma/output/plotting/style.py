@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,21 @@ def save(figure: Figure, path: str | Path) -> None:
 def thousands(value: float, position: int | None = None) -> str:
     """Return a number of evaluations as people read it, for a tick."""
     return f"{value:,.0f}" if value == int(value) else f"{value:g}"
+
+
+def draw_violation(axes: Axes, evaluations: Sequence[float], violations: Sequence[float | None]) -> None:
+    """Draw how far the best point was from feasible, with gaps where it was feasible; nothing if always."""
+    heights = [y if y is not None and 0 < y < math.inf else math.nan for y in violations]
+    if all(map(math.isnan, heights)):
+        return
+    away = [math.nan, *heights, math.nan]
+    alone = [k for k, y in enumerate(heights) if y == y and away[k] != away[k] and away[k + 2] != away[k + 2]]
+    axes.plot(
+        list(evaluations)[: len(heights)], heights, color="0.4", linewidth=1.2, linestyle=(0, (4, 3)),
+        marker=".", markevery=alone, markersize=4, label="violation of the best",
+    )  # fmt: skip
+    axes.set_yscale("log")
+    axes.legend(frameon=False, loc="upper right", fontsize=8)
 
 
 def quieten(axes: Axes) -> None:

@@ -1,7 +1,9 @@
 """Constraints of a strategy: from values and constraints to what it ranks, and the best point in their light.
 
 ``lagrange``
-    The augmented Lagrangian of ``lagrangian.py``. It uses how large values and violations are.
+    The augmented Lagrangian of ``lagrangian.py``. It uses how large values and violations are. With integers
+    or choices, ranks take over if it takes infeasible points for the best and no feasible one has become
+    better while every neighbour was tried.
 ``rank``
     Ranks alone: of f, of each violation, of how many constraints are violated. It needs only their order,
     and a constraint may answer yes or no.
@@ -79,10 +81,20 @@ class Constrained:
         A difference of that size is one of rounding.
     """
 
-    STATE = ("violation", "fun", "at_best", "drift", "merit", "spread", "floor", "flat_for")
+    STATE = (
+        "violation", "fun", "at_best", "drift", "merit", "spread", "floor", "flat_for", "idle_for",
+        "given_up",
+    )  # fmt: skip
 
     def __init__(
-        self, n: int, popsize: int, count: int, options: ConstraintOptions, *, judged: float = 1.0
+        self,
+        n: int,
+        popsize: int,
+        count: int,
+        options: ConstraintOptions,
+        *,
+        judged: float = 1.0,
+        patience: int | None = None,
     ) -> None:
         equality = np.zeros(count, dtype=np.bool_)
         if options.equality is not None:
@@ -96,6 +108,7 @@ class Constrained:
         self.count = count
         self.tolerance = options.feasibility_tol
         self.judged = judged  # the share of the candidates, the better ones, that tells convergence
+        self.patience = patience  # generations until all neighbours of discrete variables have been tried
         self.lagrangian: AugmentedLagrangian | None = None
         if options.handling == "lagrange":
             self.lagrangian = AugmentedLagrangian(n, popsize, equality)
@@ -112,6 +125,8 @@ class Constrained:
         self.spread = math.inf
         self.floor = 0.0
         self.flat_for = 0  # generations in a row in which what is ranked differed by rounding alone
+        self.idle_for = 0  # generations since a feasible point was better than all before
+        self.given_up = False  # whether ranks have taken over from the augmented Lagrangian
 
     def parts(self) -> dict[str, object]:
         """Return what carries state, by name."""
@@ -121,6 +136,11 @@ class Constrained:
     def feasible(self) -> bool:
         """Whether the best point is feasible."""
         return self.violation <= self.tolerance
+
+    @property
+    def by_ranks(self) -> bool:
+        """Whether constraints are treated by ranks alone, from the beginning or by now."""
+        return self.lagrangian is None or self.given_up
 
     @property
     def multipliers(self) -> Values | None:
@@ -139,14 +159,20 @@ class Constrained:
         f, g = values[known], constraints[known]
         excess = np.where(self.equality, np.abs(g), np.maximum(g, 0.0))
         worst = excess.max(axis=1, initial=0.0)
-        ranked[known] = (
-            self._by_rank(f, excess, worst) if self.lagrangian is None else self._by_lagrangian(f, g)
-        )
+        by_ranks = self.by_ranks
+        ranked[known] = self._by_rank(f, excess, worst) if by_ranks else self._by_lagrangian(f, g)
         self._measure(f, worst, ranked[known])
+        self.idle_for += 1
+        if not by_ranks and self.patience is not None and self.idle_for >= self.patience:
+            # From one integer to the next a constraint jumps: multipliers may balance between an integer that
+            # violates it and one that does not, with the better one of the two never feasible
+            self.given_up = bool(worst[np.argmin(ranked[known])] > self.tolerance)
         best = int(np.lexsort((f, np.where(worst <= self.tolerance, 0.0, worst)))[0])
         if not better((worst[best], f[best]), (self.violation, self.fun), self.tolerance):
             return ranked, None
         self.violation, self.fun = float(worst[best]), float(f[best])
+        if self.feasible:
+            self.idle_for = 0
         np.copyto(self.at_best, g[best])
         return ranked, int(np.flatnonzero(known)[best])
 
@@ -193,7 +219,7 @@ class Constrained:
         if self.judged < 1.0:
             some = np.argsort(ranked, kind="stable")[: math.ceil(self.judged * len(ranked))]
             f, worst, ranked = f[some], worst[some], ranked[some]
-        if self.lagrangian is None:
+        if self.by_ranks:
             self.merit = float(f[np.argmin(ranked)])
         else:
             spread = float(np.ptp(ranked))

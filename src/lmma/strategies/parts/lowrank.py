@@ -15,9 +15,10 @@ def folded_transposed(d: Array, alpha: float, mix: Array, vectors: Array) -> Arr
 def folded_variances(alpha: float, mix: Array, columns: Array, gram: Array) -> Array:
     """Return the diagonal of M M^T for M = ``alpha I + V^T mix^T V``, where V has these ``columns``.
 
-    With v a column of V and K = mix^T it is alpha^2 + 2 alpha v^T K v + v^T K gram K^T v.
+    With v a column of V and K = mix^T it is alpha^2 + v^T (alpha (K + K^T) + K gram K^T) v.
     """
-    v = columns.astype(np.float64)
-    w = mix @ v  # K^T v
-    variances: Array = alpha**2 + np.einsum("ij,ij->j", w, 2 * alpha * v + gram @ w)
+    v = columns.astype(np.float64, copy=False)
+    form = mix.T @ (gram @ mix)
+    form += (2 * alpha) * mix  # as good as the symmetric one
+    variances: Array = alpha**2 + (v * (form @ v)).sum(axis=0)
     return variances
