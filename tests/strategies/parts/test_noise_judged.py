@@ -180,10 +180,10 @@ def test_repeats_grow_until_they_are_enough(treatment):
 
 
 def test_steps_of_the_mean_shorten_only_until_there_were_as_many_candidates_as_variables():
-    # from 1 to sqrt(30/(30 + t)) at t rate 16 = 1600, t = 360
+    # from 1 to sqrt(80/(80 + t)) at t rate 16 = 1600, t = 180
     noise = Noise("mix", 1600, 16, damps=True)
     noise.found, noise.quality = True, 0.0
     for _ in range(1000):
         noise.follow(np.zeros(1600), 1.0)
     assert noise.rate * noise.found_for * 16 > 1600
-    assert noise.rate == pytest.approx(np.sqrt(30 / 390), rel=0.01)
+    assert noise.rate == pytest.approx(np.sqrt(80 / 260.4), rel=0.01)

@@ -56,19 +56,19 @@ CHECKED = 2  # candidates in a probe while no value has ever differed
 NEGLIGIBLE = 1e-3  # of the range of a generation's values: rounding, where fun adds up in another order
 CALM = 0.95  # quality from which probes are only half as frequent, after FEW of them
 FEW = 5
-GOOD = 0.4  # quality aimed at by averages; below it the steps of the mean become shorter with time
+GOOD = 0.4  # quality aimed at by averages
 FOUND, LOST = 0.8, 0.95  # noise matters from the one on until the other is reached
-CLEAR = 0.6  # quality from which the learning rate of the mean rises again
+CLEAR = 0.6  # quality below which the steps of the mean shorten, above which its learning rate rises again
 MOST_REPEATS = 1000.0
 FORGET = 0.3  # weight of a new probe in the quality
 LEAST_RATE = 1e-4
 PATIENT_RATE = 2e-4  # until there, standing still is no reason to stop
-AIM = 0.7  # the slope aimed at: where it is 1 sigma tells the most, but a shorter one blurs less of fun
+AIM = 0.85  # the slope aimed at: where it is 1 sigma tells the most, but a shorter one blurs less of fun
 APART = 0.5  # logarithm of the ratio of the two sigmas that take turns
 TURNS = 10  # pairs of generations in the fading mean of the slope
 CHANGE = 0.1  # at most, of the logarithm of eta, in a pair of generations
 FALL = 0.5  # power of the time that noise was there, by which eta sigma falls
-SETTLED = 30  # generations, from which on it does
+SETTLED = 80  # generations, from which on it does
 HORIZON = 5  # the mean is averaged over the last fifth of the time that noise was there
 
 
@@ -287,7 +287,7 @@ class Noise:
         weight = 1.0 if self.found_for == 0 else max(0.1, 1 / (1 + self.found_for))
         self.level = average if weight == 1.0 else self.level + weight * (average - self.level)
         self.found_for += 1
-        if self.damps and self.quality < GOOD and self.found_for * self.rate * self.popsize < len(mean):
+        if self.damps and self.quality < CLEAR and self.found_for * self.rate * self.popsize < len(mean):
             falls = (1 - 1 / (SETTLED + self.found_for)) ** FALL
             self.rate = max(LEAST_RATE, self.rate * falls)
 
