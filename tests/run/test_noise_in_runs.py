@@ -71,8 +71,8 @@ def test_x_is_the_mean_and_fun_an_average_with_its_error():
 
 @pytest.mark.parametrize("method", ["lm-ma-es", "pulse-full"])
 def test_steps_stay_long_enough_to_see_the_optimum_through_the_noise(method):
-    # medians of other seeds are 0.04 to 0.08; where the step-size rule keeps its pace that of lm-ma-es is 0.16,
-    # and without handling they are 0.7 to 0.9
+    # medians of other seeds are 0.04 to 0.08; where the step-size rule keeps its pace lm-ma-es has 0.16,
+    # and without handling both have 0.7 to 0.9
     ends = []
     for seed in range(1, 6):
         found = lmma.minimize(
