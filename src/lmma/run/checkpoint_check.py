@@ -26,7 +26,7 @@ FINITE = (
 UNBOUNDED = (
     "max_sigma", "spread", "spread_fun", "best_fun", "recent", "step.previous", "settling.best",
     "constraints.violation", "constraints.fun", "constraints.merit", "constraints.spread", "lagrangian.far",
-    "noise.level", "noise.before",
+    "noise.level", "noise.wide",
 )  # fmt: skip
 
 

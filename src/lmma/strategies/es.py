@@ -250,9 +250,13 @@ class ES(Strategy):
         self._note_spread(best)
         move = self.steps * best.d_mean
         self.mean += move if self.noise.rate == 1.0 else self.noise.rate * move  # [A1:12]
+        self.step.pace = self.noise.rate
         self.step.follow(best)  # [A1:13]
         self.transform.update(best, self.step.path)
         self.sigma *= self.step.factor()  # [A1:19]
+        if self.noise.rate != 1.0:  # the size of M, too, changes no faster than the rest of the search
+            factor = self.transform.balance(0)
+            self.sigma *= factor**self.noise.rate if 0.5 < factor < 2 else factor
         if self.ties.hinder and self._typical_step < self._longest_step():
             # Not in [A1]: docs/departures.md
             self.sigma *= math.exp(0.2 + self.parameters.c_sigma / self.parameters.d_sigma)

@@ -72,12 +72,13 @@ class NoisyHooks(Hooks):
         repeats = (
             None if again is None else checked_values(again, len(self.again), "again", "row in es.again")
         )
-        values, self._noise_factor = self.noise.take(raw, repeats, self.generation)
+        values, self._noise_factor = self.noise.take(raw, repeats, self.generation, self.sigma)
         return values
 
     def _treat_noise(self, values: Array) -> None:
         """Keep sigma times the learning rate of the mean, and follow the mean while there is noise."""
         there = values[np.isfinite(values)]
         average = float(there.mean()) if len(there) else self.noise.level
-        longer = self.sigma * self._noise_factor * self.noise.follow(self.mean, average)
+        self.noise.follow(self.mean, average)
+        longer = self.sigma * self._noise_factor
         self.sigma = min(longer, max(self.sigma, REACH * self.sigma0))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lmma.strategies.parts.noise import EVERY, GOOD, LEAST_RATE, Noise, agreement, mean_of_repeats, soft_rate
+from lmma.strategies.parts.noise import APART, EVERY, GOOD, LEAST_RATE, Noise, agreement, mean_of_repeats
 
 
 def probed(noise, generations, values_of, rng, popsize=16):
@@ -13,9 +13,20 @@ def probed(noise, generations, values_of, rng, popsize=16):
         candidates = rng.standard_normal(popsize)
         rows = noise.rows(generation)
         again = values_of(candidates[rows]) if len(rows) else None
-        values, change = noise.take(values_of(candidates), again, generation)
-        factor *= change * noise.follow(np.zeros(len(noise.centre)), float(np.mean(values)))
+        values, change = noise.take(values_of(candidates), again, generation, factor)
+        noise.follow(np.zeros(len(noise.centre)), float(np.mean(values)))
+        factor *= change
     return factor
+
+
+def searched(noise, generations, value_of, n=10, popsize=16):
+    """Let ``noise`` treat a sigma of 0.01 that nobody else changes, candidates being around 1; return it."""
+    rng, sigma = np.random.default_rng(1), 0.01
+    noise.found, noise.differs, noise.quality, noise.next_probe = True, True, 0.3, 10**9
+    for generation in range(generations):
+        squares = np.sum((1 + sigma * rng.standard_normal((popsize, n))) ** 2, axis=1)
+        sigma *= noise.take(value_of(squares), None, generation, sigma)[1]
+    return sigma * np.exp(-noise.side * APART / 2)
 
 
 def test_equal_rankings_agree_by_one():
@@ -88,25 +99,73 @@ def test_small_noise_is_probed_and_left_alone():
     assert (noise.found, noise.rate, noise.repeats, factor) == (False, 1.0, 1.0, 1.0)
 
 
-def test_under_strong_noise_the_rate_falls_and_sigma_rises_at_least_as_much():
+def test_pure_noise_lowers_the_rate_to_its_limit_and_sigma_rises_as_much():
+    # eta sigma alone falls, like 1/sqrt(t), until there were as many candidates as variables
     noise = Noise("mix", 100, 16, damps=True)
     rng = np.random.default_rng(1)
-    factor = probed(noise, 600, lambda x: x + 5 * rng.standard_normal(len(x)), rng)
+    factor = probed(noise, 600, lambda x: rng.standard_normal(len(x)), rng)
     assert noise.found
     assert noise.quality < GOOD
-    assert LEAST_RATE <= noise.rate <= soft_rate(100, 16)
-    assert factor >= 0.999 / noise.rate  # the lift comes on top
+    assert noise.rate == LEAST_RATE
+    assert 1 < factor < 1.3 / LEAST_RATE
+
+
+def typical_sigma(value_of):
+    """Return the median of the sigmas that five runs come to."""
+    sizes = []
+    for seed in range(5):
+        noise, rng = Noise("mix", 10, 16, damps=True), np.random.default_rng(seed)
+        sizes.append(searched(noise, 400, lambda squares, rng=rng: value_of(squares, rng)))
+        assert noise.rate == pytest.approx(0.01 / sizes[-1], rel=1e-9)
+    return np.median(sizes)
+
+
+def test_under_additive_noise_candidates_are_so_far_apart_that_curvature_is_like_the_noise():
+    # curvature, sqrt(2 n) sigma^2, has k = AIM/2 of the variance: sigma^4 = 49/20 k/(1 - k), sigma = 1.07;
+    # the signal, 2 sigma sqrt(n), lowers that, and the slope scatters by about a third
+    size = typical_sigma(lambda squares, rng: squares + 7 * rng.standard_normal(16))
+    assert 0.5 < size < 1.6
+
+
+def test_noise_in_proportion_to_fun_does_not_drive_candidates_away():
+    # n (1 + sigma^2) N: the slope is 2 sigma^2/(1 + sigma^2), AIM at sigma = 0.73
+    size = typical_sigma(lambda squares, rng: squares * (1 + rng.standard_normal(16)))
+    assert 0.4 < size < 1.1
+
+
+def test_where_sigma_cannot_grow_the_rate_stays():
+    noise = Noise("mix", 10, 16, damps=True)
+    noise.found, noise.quality, noise.next_probe = True, 0.3, 10**9
+    rng = np.random.default_rng(1)
+    for generation in range(200):
+        noise.take(rng.standard_normal(16), None, generation, 1.0)
+    assert noise.rate == 1.0
+
+
+@pytest.mark.parametrize("values", [np.ones(16), np.full(16, np.nan), np.r_[np.ones(8), np.full(8, np.inf)]])
+def test_values_without_a_range_say_nothing_of_sigma(values):
+    noise = Noise("mix", 10, 16, damps=True)
+    noise.found, noise.quality, noise.next_probe = True, 0.3, 10**9
+    sigma = 1.0
+    for generation in range(50):
+        sigma *= noise.take(values, None, generation, sigma)[1]
+    assert noise.rate == 1.0
+    assert sigma == pytest.approx(np.exp(noise.side * APART / 2))
 
 
 def test_the_rate_recovers_when_noise_goes():
     noise = Noise("mix", 100, 16, damps=True)
     rng = np.random.default_rng(1)
-    probed(noise, 200, lambda x: x + 5 * rng.standard_normal(len(x)), rng)
+    searched(noise, 100, lambda squares: rng.standard_normal(16))
     low = noise.rate
     noise.next_probe, noise.judged_at = 0, -EVERY
-    probed(noise, 3000, lambda x: x.copy(), rng)
+    sigma, candidates = 1.0, rng.standard_normal(16)
+    for generation in range(3000):
+        rows = noise.rows(generation)
+        values = sigma * candidates
+        sigma *= noise.take(values, values[rows] if len(rows) else None, generation, sigma)[1]
     assert low < 0.5
-    assert (noise.rate, noise.found) == (1.0, False)
+    assert (noise.rate, noise.found, noise.side) == (1.0, False, 0)
 
 
 @pytest.mark.parametrize("treatment", ["average", "population"])
@@ -120,12 +179,11 @@ def test_repeats_grow_until_they_are_enough(treatment):
     assert (noise.copies > 1) == (treatment == "average")
 
 
-def test_a_mean_that_is_on_its_way_keeps_its_rate():
-    noise = Noise("mix", 100, 16, damps=True)
-    rng = np.random.default_rng(1)
-    probed(noise, 400, lambda x: x + 5 * rng.standard_normal(len(x)), rng)
-    before, level = noise.rate, 1e3
-    for _ in range(2000):
-        level *= 0.99
-        noise.follow(np.zeros(100), level)
-    assert noise.rate >= before * 0.7  # the block under way may have seen the noise before
+def test_steps_of_the_mean_shorten_only_until_there_were_as_many_candidates_as_variables():
+    # from 1 to sqrt(80/(80 + t)) at t rate 16 = 1600, t = 180
+    noise = Noise("mix", 1600, 16, damps=True)
+    noise.found, noise.quality = True, 0.0
+    for _ in range(1000):
+        noise.follow(np.zeros(1600), 1.0)
+    assert noise.rate * noise.found_for * 16 > 1600
+    assert noise.rate == pytest.approx(np.sqrt(80 / 260.4), rel=0.01)

@@ -8,6 +8,7 @@ q        -                  float     agreement of two rankings of a generation:
 S        ``quality``        float     fading mean of q
 eta      ``rate``           float     learning rate of the mean: mean += eta sigma d_mean
 k        ``repeats``        float     evaluations of a candidate, or population in units of the first one
+b        ``slope``          float     growth of a generation's range of values with sigma, in logarithms
 T        ``EVERY``          int       generations between two probes
 =======  =================  ========  ==================================================================
 
@@ -19,14 +20,20 @@ to steps of the mean that agree by rho = mu_w sum_k w_r1(k) w_r2(k), whatever th
 A probe evaluates a generation twice; the strategy is told the means of both values: nothing is wasted.
 While repeated values are the same but for rounding, two candidates are probed in place of all.
 
-Treatment begins with eta, and sigma grows as it falls: candidates further apart differ by more than the
-noise, while the mean moves no further. Additive noise needs nothing else (Nomura, Akimoto and Ono 2023 adapt
-eta by the signal in the steps of the mean; their target drives it to nothing for many variables even without
-noise). Candidates further from the mean than about the optimum is, divided by sqrt(n), are no better; so
-below an eta of that order, ``soft_rate``, it falls only while the average value does not, and at most like
-1/t (Robbins and Monro 1951). Under noise in proportion to fun the mean goes on at an eta that stays: with
-steps so damped, averages (Hansen et al. 2009, Uchida et al. 2024) cost more than they bring. Where steps are
-too short for any signal the path that rules sigma is a random walk; a small lift leads out of that.
+Treatment separates how far candidates lie from the mean, sigma, from how far the mean moves, eta sigma. What
+the values of a generation tell about the gradient is sigma |gradient| beside their whole range: noise, and
+curvature, which is no less a disturbance. So sigma is best where range/sigma is least, at a slope b of 1.
+Under additive noise b is below 1 until sigma is so long that curvature is as large as the noise; under noise
+in proportion to fun, which grows with sigma, it is 1 sooner. No point need be known, nor the kind of noise:
+two values of sigma take turns, and the ranges of their generations give b, whatever drifts meanwhile. eta
+makes good for sigma, so that the mean moves no further.
+
+How far it moves is left to the rule that adapts sigma, slowed by eta as the search is, which lengthens its
+memory and brings signals out of the noise. For many variables that memory is longer than a run; therefore eta
+sigma falls like 1/sqrt(t) (Polyak and Juditsky 1992, with the average of the mean as result) unless that rule
+raises it. Nomura, Akimoto and Ono (2023) adapt eta by the signal in the steps of the mean; their target
+drives it to nothing for many variables even without noise. With steps so damped, averages (Hansen et al.
+2009, Uchida et al. 2024) cost more than they bring.
 """
 
 from __future__ import annotations
@@ -49,17 +56,19 @@ CHECKED = 2  # candidates in a probe while no value has ever differed
 NEGLIGIBLE = 1e-3  # of the range of a generation's values: rounding, where fun adds up in another order
 CALM = 0.95  # quality from which probes are only half as frequent, after FEW of them
 FEW = 5
-GOOD = 0.4  # quality aimed at
+GOOD = 0.4  # quality aimed at by averages
 FOUND, LOST = 0.8, 0.95  # noise matters from the one on until the other is reached
-BURIED = 0.2  # quality below which the step size is lifted
-LIFT = 0.15  # at most, its logarithm, at each probe
+CLEAR = 0.6  # quality below which the steps of the mean shorten, above which its learning rate rises again
 MOST_REPEATS = 1000.0
 FORGET = 0.3  # weight of a new probe in the quality
-LEAST_RATE = 1e-3
-PATIENT_RATE = 0.01  # until there, standing still is no reason to stop
-SHORTEST = 30  # generations of a block
-STRETCH = 0.2  # of the time that noise was there: eta falls like 1/t at most
-LOWER = 0.7  # factor of eta after a block without progress
+LEAST_RATE = 1e-4
+PATIENT_RATE = 2e-4  # until there, standing still is no reason to stop
+AIM = 0.85  # the slope aimed at: where it is 1 sigma tells the most, but a shorter one blurs less of fun
+APART = 0.5  # logarithm of the ratio of the two sigmas that take turns
+TURNS = 10  # pairs of generations in the fading mean of the slope
+CHANGE = 0.1  # at most, of the logarithm of eta, in a pair of generations
+FALL = 0.5  # power of the time that noise was there, by which eta sigma falls
+SETTLED = 80  # generations, from which on it does
 HORIZON = 5  # the mean is averaged over the last fifth of the time that noise was there
 
 
@@ -134,7 +143,7 @@ class Noise:
 
     STATE = (
         "quality", "probes", "rate", "repeats", "differs", "next_probe", "judged_at", "rounds", "spread",
-        "level", "found", "found_for", "popsize", "first_popsize", "centre", "block", "sums", "before",
+        "level", "found", "found_for", "popsize", "first_popsize", "centre", "slope", "pairs", "side", "wide",
     )  # fmt: skip
 
     def __init__(self, treatment: Treatment | None, n: int, popsize: int, *, damps: bool) -> None:
@@ -154,10 +163,10 @@ class Noise:
         self.found_for = 0  # generations
         self.popsize = popsize
         self.first_popsize = popsize
-        self.soft_rate = soft_rate(n, popsize)
-        self.block = SHORTEST  # generations whose average value is compared with that of as many before
-        self.sums = np.zeros(3)  # of this block: generations, average values, their squares
-        self.before = np.array([np.inf, 0.0])  # of the block before: mean and its squared error
+        self.slope = 1.0
+        self.pairs = 0
+        self.side = 0  # 1 and -1 where the longer and the shorter sigma take turns
+        self.wide = np.zeros(2)  # logarithms of range and sigma, of the longer one
         self.centre: Array = np.zeros(n if treatment else 0)  # average of the mean since noise was found
 
     # What is to be evaluated
@@ -189,31 +198,35 @@ class Noise:
 
     # What is made of it
 
-    def take(self, values: Values, again: Values | None, generation: int) -> tuple[Values, float]:
+    def take(
+        self, values: Values, again: Values | None, generation: int, sigma: float = 1.0
+    ) -> tuple[Values, float]:
         """Return the values to rank, and the factor by which the treatment changes sigma."""
         rows = self.rows(generation)
+        factor = self._take_turns(values, sigma) if self.damps else 1.0
         self.rounds += 1
         if again is None or len(rows) == 0:
-            return values, 1.0
+            return values, factor
         self.rounds += -(-len(rows) // self.popsize)
         if len(rows) < self.popsize:
             self._check(values, rows, again, generation)
-            return mean_of_repeats(values, rows, again), 1.0
-        return mean_of_repeats(values, rows, again), self._judge(values, again, generation)
+        else:
+            self._judge(values, again, generation)
+        return mean_of_repeats(values, rows, again), factor
 
     def _check(self, values: Values, rows: Indices, again: Values, generation: int) -> None:
         """Look whether any of a few values is another one when repeated."""
         self.differs = _could_change_ranks(values, np.abs(again - values[rows]))
         self.next_probe = generation + (1 if self.differs else EVERY)
 
-    def _judge(self, values: Values, again: Values, generation: int) -> float:
-        """Take in a generation of which all candidates were repeated; return a factor for sigma."""
+    def _judge(self, values: Values, again: Values, generation: int) -> None:
+        """Take in a generation of which all candidates were repeated."""
         rounds = np.vstack((values, again.reshape(-1, self.popsize)))
         first, second = _mean(rounds[::2]), _mean(rounds[1::2])
         q = agreement(first, second)
         if math.isnan(q):
             self.next_probe = generation + EVERY
-            return 1.0
+            return
         if len(rounds) > 2:  # of the mean of both halves (Spearman and Brown)
             q = 2 * q / (1 + q) if q > 0 else q
         passed = generation - self.judged_at if self.probes else EVERY
@@ -229,71 +242,54 @@ class Noise:
         self.differs = self.found or _could_change_ranks(values, apart)
         calm = self.quality >= CALM and self.probes >= FEW
         self.next_probe = generation + EVERY * (2 if calm else 1)
-        share = min(1.0, passed / EVERY)
-        # Steps too short for the noise say nothing about their length, and would stay so
-        lift = math.exp(LIFT * share * max(0.0, 1.0 - self.quality / BURIED)) if self.found else 1.0
-        return self._treat(share) * lift
+        self._treat(min(1.0, passed / EVERY))
 
-    def _treat(self, share: float) -> float:
-        """Change eta or k after ``share`` of the usual time between probes; return a factor for sigma."""
+    def _treat(self, share: float) -> None:
+        """Say whether there is noise; change k after ``share`` of the usual time between probes."""
         if self.quality < FOUND:
             self.found = True
         elif self.quality > LOST and self.rate == 1.0 and self.repeats == 1.0:
             self.found = False
         need = min(1.0, max(-1.0, 1.0 - self.quality / GOOD))
-        if not self.damps:
-            if need > 0 or self.repeats > 1.0:
-                self.repeats = min(MOST_REPEATS, max(1.0, self.repeats * math.exp(0.3 * need * share)))
-            return 1.0
-        if need > 0 and self.rate <= self.soft_rate:
-            return 1.0  # the mean may be on its way all the same: see follow
-        change = math.exp(-min(0.3, 0.1 * EVERY * self.rate) * need * share)
-        return self._damp(max(change, self.soft_rate / self.rate) if need > 0 else change)
+        if not self.damps and (need > 0 or self.repeats > 1.0):
+            self.repeats = min(MOST_REPEATS, max(1.0, self.repeats * math.exp(0.3 * need * share)))
 
-    def _damp(self, change: float) -> float:
-        """Multiply eta; return what keeps eta sigma."""
+    def _take_turns(self, values: Values, sigma: float) -> float:
+        """Let two values of sigma take turns while there is noise, and eta follow the slope between them."""
+        side = self.side
+        self.side = (-1 if side == 1 else 1) if self.found else 0
+        factor = math.exp((self.side - side) * APART / 2)
+        if not self.found or side == 0:
+            return factor
+        width, length = _log_range(values), math.log(sigma)
+        if side == 1:
+            self.wide[:] = width, length
+            return factor
+        before_width, before_length = self.wide.tolist()
+        if math.isinf(width) or math.isinf(before_width) or before_length - length < APART / 2:
+            return factor  # values are equal, or sigma has come to a limit
+        rise = before_width - width
+        self.pairs += 1
+        slope = min(4.0, max(-2.0, rise / APART))
+        self.slope += (slope - self.slope) / min(TURNS, self.pairs + 2)
+        need = -1.0 if self.quality > CLEAR else min(1.0, max(-1.0, AIM - self.slope))
         before = self.rate
-        self.rate = min(1.0, max(LEAST_RATE, before * change))
-        if self.rate != before:
-            self._begin_blocks()
-        return before / self.rate
+        self.rate = min(1.0, max(LEAST_RATE, before * math.exp(-CHANGE * need)))
+        return factor * (before / self.rate)
 
-    def _begin_blocks(self) -> None:
-        """Compare the average values of two stretches of time from now on."""
-        self.block = max(SHORTEST, math.ceil(3 / self.rate), math.ceil(self.found_for * STRETCH))
-        self.sums[:] = 0.0
-        self.before[:] = np.inf, 0.0
-
-    def follow(self, mean: Array, average: float) -> float:
-        """Take note of where the search is after a generation; return a factor for sigma.
-
-        Where eta is small already, it falls further only if the average value has not: a mean that is on its
-        way needs no smaller steps, one that only trembles does.
-        """
+    def follow(self, mean: Array, average: float) -> None:
+        """Take note of where the search is after a generation."""
         if not self.found:
             self.found_for = 0
-            return 1.0
+            return
         weight = HORIZON / (HORIZON + self.found_for)
         self.centre += weight * (mean - self.centre)
         weight = 1.0 if self.found_for == 0 else max(0.1, 1 / (1 + self.found_for))
         self.level = average if weight == 1.0 else self.level + weight * (average - self.level)
-        if self.found_for == 0:
-            self._begin_blocks()
         self.found_for += 1
-        self.sums += 1.0, average, average * average
-        if self.sums[0] < self.block:
-            return 1.0
-        count, total, squares = self.sums
-        here = total / count
-        error2 = max(0.0, squares / count - here * here) / count
-        old, old_error2 = self.before
-        falls = old - here > math.sqrt(error2 + old_error2)
-        self.before[:] = here, error2
-        self.sums[:] = 0.0
-        self.block = max(self.block, math.ceil(self.found_for * STRETCH))
-        if falls or not self.damps or self.quality > GOOD or self.rate > self.soft_rate:
-            return 1.0
-        return self._damp(LOWER)
+        if self.damps and self.quality < CLEAR and self.found_for * self.rate * self.popsize < len(mean):
+            falls = (1 - 1 / (SETTLED + self.found_for)) ** FALL
+            self.rate = max(LEAST_RATE, self.rate * falls)
 
     @property
     def has_more_to_try(self) -> bool:
@@ -301,10 +297,14 @@ class Noise:
         return self.damps and self.rate > PATIENT_RATE
 
 
-def soft_rate(n: int, popsize: int) -> float:
-    """Return the least learning rate of the mean that a longer step can make good for."""
-    weights = log_weights(popsize, max(1, popsize // 2))
-    return min(0.1, 1.0 / float(weights @ weights) / math.sqrt(n) / 5)
+def _log_range(values: Values) -> float:
+    """Return the logarithm of the range of the middle two thirds; infinite where there is none."""
+    there = np.sort(values[np.isfinite(values)])
+    if len(there) < 4:
+        return -math.inf
+    tail = len(there) // 6
+    width = float(there[-1 - tail] - there[tail])
+    return math.log(width) if 0 < width < math.inf else -math.inf
 
 
 def _could_change_ranks(values: Values, differences: Values) -> bool:

@@ -16,6 +16,7 @@ class StepSizeRule(ABC):
     """A part of a strategy that watches selections and answers with a factor for sigma."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
+    pace: float = 1.0  # below 1 under noise: the memory is as much longer as the mean moves more slowly
     path: Array  # (n,) evolution path; of length 0 where a rule keeps none
 
     @abstractmethod
@@ -67,14 +68,14 @@ class CSA(StepSizeRule):
 
     def follow(self, best: Selection) -> None:
         """Update the evolution path with the mean of the selected z."""
-        cumulate(self.path, self.c_sigma, best.mu_w, best.z_mean)  # [A1:13]
+        cumulate(self.path, self.c_sigma * self.pace, best.mu_w, best.z_mean)  # [A1:13]
 
     def factor(self) -> float:
         """Return more than 1 where the path is longer than that of a random walk."""
         length2 = float(np.dot(self.path, self.path))
         n = len(self.path)
         excess = math.sqrt(length2) / expected_norm(n) - 1.0 if self.norm else length2 / n - 1.0
-        exponent = self.c_sigma / self.damping * excess
+        exponent = self.c_sigma * self.pace / self.damping * excess
         return math.exp(min(exponent, 50.0))  # [A1:19]; the bound matters only where f rewards distance
 
 
