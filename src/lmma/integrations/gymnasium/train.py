@@ -40,6 +40,8 @@ ELSEWHERE = {
     **dict.fromkeys(("constraints", "constraint_handling", "feasibility_tol"), "lmma.minimize"),
     "quorum": "timeout=: every candidate is to have its episodes",
 }
+# constants of methods that are published for weights of policies: Salimans et al. 2017 and their program
+PUBLISHED = {"open-es": {"weight_decay": 0.005}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,8 +274,9 @@ def _run_options(options: Mapping[str, Any]) -> tuple[RunOptions, Any, Any]:
             "give the cluster itself"
         )
     constants = {name: given.pop(name) for name in list(given) if name not in known}
-    if constants:
-        given["constants"] = {**given.get("constants", {}), **constants}
+    usual = PUBLISHED.get(str(given.get("method")), {})
+    if constants or usual:
+        given["constants"] = {**usual, **given.get("constants", {}), **constants}
     return RunOptions(**given), x0, sigma0
 
 
