@@ -6,7 +6,7 @@
 evaluations, each over a grid of learning rates, with the same noise: quadratics of n = 1,000 plain and
 rotated, Rosenbrock's function, and MNIST by a network with one hidden layer. SGD+decay has a rate that falls
 linearly to 0: what a step size that adapts is worth beyond a schedule. What is in the file already is not run
-again; the table is printed at the end, and of a finished file with --table.
+again; docs/tools/optimisers.py makes tables and the verdict of it.
 """
 
 import argparse
@@ -152,30 +152,6 @@ def finished(path):
         return [json.loads(line) for line in file]
 
 
-def median(losses):
-    """Return the median, infinity where most have diverged."""
-    return sorted(math.inf if loss is None else loss for loss in losses)[len(losses) // 2]
-
-
-def table(records):
-    """Return the median loss at the best rate, and how many decades of rates come within ten times of it."""
-    lines = ["| problem | optimiser | best rate | loss there | rates within 10 times | at the worst rate |"]
-    lines.append("|---|---|--:|--:|--:|--:|")
-    for problem in dict.fromkeys(record["problem"] for record in records):
-        for name in dict.fromkeys(record["optimiser"] for record in records if record["problem"] == problem):
-            here = [r for r in records if r["problem"] == problem and r["optimiser"] == name]
-            medians = {r["rate"]: median(r["losses"]) for r in here}
-            best = min(medians, key=medians.get)
-            near = sum(value <= 10 * medians[best] < math.inf for value in medians.values())
-            worst = max(medians.values())
-            told = f"{worst:.3g}" if worst < math.inf else "diverged"
-            cells = f"{best:g} | {medians[best]:.3g} | {near} of {len(medians)} | {told}"
-            if medians[best] == math.inf:
-                cells = f"none | diverged | 0 of {len(medians)} | {told}"
-            lines.append(f"| {problem} | {name} | {cells} |")
-    return "\n".join(lines)
-
-
 def main():
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--out", required=True)
@@ -183,12 +159,8 @@ def main():
     words.add_argument("--steps", type=int, default=1000)
     words.add_argument("--seeds", type=int, default=3)
     words.add_argument("--only", default="", help="problems whose name contains this")
-    words.add_argument("--table", action="store_true", help="run nothing: print the table of what is there")
     args = words.parse_args()
     records = finished(args.out)
-    if args.table:
-        print(table(records))
-        return 0
     torch.set_num_threads(1)
     problems = {"Rosenbrock": Rosenbrock()}
     for condition in (1e2, 1e4, 1e6):
@@ -217,7 +189,6 @@ def main():
                 print(json.dumps(record), flush=True)
                 with open(args.out, "a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")
-    print(table(records))
     return 0
 
 
