@@ -90,6 +90,13 @@ def test_hidden_units_bend_from_the_start_and_at_different_places():
         assert np.mean((wanted - fitted) ** 2) < 0.05 * np.mean(wanted**2)
 
 
+@pytest.mark.parametrize(("policy", "step"), [("linear", 0.3), ("mlp:4", 1.0)])
+def test_first_steps_of_continuous_actions_depend_on_the_policy(policy, step):
+    few = {"policy": policy, "maxfevals": 40, "solved": False}
+    assert same(reach(**few), reach(**few, sigma0=step))
+    assert not same(reach(**few), reach(**few, sigma0=1.3 - step))
+
+
 def test_open_es_has_the_published_weight_decay_unless_told_otherwise():
     few = {"method": "open-es", "popsize": 8, "maxfevals": 40, "solved": False}
     usual, same_decay, none = (
