@@ -1,11 +1,11 @@
 """Episodes that policies need to a published threshold: ours, OpenAI-ES and ARS in the same environments.
 
     python benchmarks/reinforcement.py --out docs/results/reinforcement/runs.jsonl
-    python benchmarks/reinforcement.py --out docs/results/reinforcement/runs.jsonl --table
 
 Each finished run is a line of the file; what is there is not run again, so that the benchmark may be killed
 and started as often as one likes. Seeds 101 to 105 are nobody's: settings are chosen with seeds 1 to 3. The
 policies judged are means over fresh episodes, which count neither as episodes nor as steps.
+docs/tools/networks.py makes the table, docs/tools/reinforcement.py the picture.
 """
 
 import os
@@ -27,7 +27,6 @@ from lmma.integrations.gymnasium.environments import Environment, spaces_of
 from lmma.integrations.gymnasium.episodes import Episodes
 from lmma.integrations.gymnasium.evaluator import EpisodesEvaluator
 from lmma.integrations.gymnasium.networks import Network
-from lmma.output.tables import markdown_table
 
 # environment: policy, threshold, episodes of a candidate, episodes at most, episodes that judge a policy, and
 # whether observations are normalised. Swimmer and HalfCheetah: thresholds of Mania, Guy and Recht (arXiv
@@ -125,30 +124,6 @@ def finished(file):
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def table(records):
-    """Return the published table: medians over seeds of those that reached the threshold."""
-    rows = []
-    for env, setting in itertools.product(TASKS, SETTINGS):
-        runs = [r for r in records if (r["env"], r["setting"]) == (env, setting)]
-        if not runs:
-            continue
-        there = [run for run in runs if run["solved"]]
-        policy, threshold = TASKS[env][:2]
-
-        def median(name, there=there):
-            known = [run[name] for run in there if name in run]  # not every machine was free to be timed
-            return f"{np.median(known):,.0f}" if known else ""
-
-        rows.append([
-            env, policy, f"{threshold:g}", setting, f"{len(there)} of {len(runs)}", median("evaluations"),
-            median("episodes"), median("steps"), median("cpu"),
-            f"{np.median([run['reward'] for run in runs]):.4g}",
-        ])  # fmt: skip
-    head = ["environment", "policy", "threshold", "setting", "reached", "evaluations", "episodes", "steps",
-            "seconds", "reward at the end"]  # fmt: skip
-    return markdown_table([head, *rows], right=range(5, 10))
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -157,11 +132,7 @@ def main():
     parser.add_argument("--envs", nargs="+", default=list(TASKS), choices=TASKS)
     parser.add_argument("--settings", nargs="+", default=["lmma", "open-es", "ars"], choices=SETTINGS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[101, 102, 103, 104, 105])
-    parser.add_argument("--table", action="store_true", help="run nothing: print the table of what is there")
     args = parser.parse_args()
-    if args.table:
-        print(table(finished(args.out)))
-        return
     args.out.parent.mkdir(parents=True, exist_ok=True)
     done = {(run["env"], run["setting"], run["seed"]) for run in finished(args.out)}
     for env, seed, setting in itertools.product(args.envs, args.seeds, args.settings):

@@ -6,7 +6,7 @@
 evaluations, each over a grid of learning rates, with the same noise: quadratics of n = 1,000 plain and
 rotated, Rosenbrock's function, and MNIST by a network with one hidden layer. SGD+decay has a rate that falls
 linearly to 0: what a step size that adapts is worth beyond a schedule. What is in the file already is not run
-again; docs/tools/optimisers.py makes tables and the verdict of it.
+again; docs/tools/networks.py makes tables and the verdict of it.
 """
 
 import argparse
