@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from lmma.output.plotting.style import looks, quieten, save, thousands
 
@@ -39,8 +40,9 @@ def main() -> None:
         axes.set_title(f"{env}, solved at {threshold:,}", fontsize=10)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(thousands)
+        axes.xaxis.set_minor_formatter(NullFormatter())
         quieten(axes)
-    for axes in panels[3:5]:
+    for axes in panels[2:5]:
         axes.set_xlabel("episodes of candidates")
     for axes in panels[::3]:
         axes.set_ylabel("reward of the mean policy")
