@@ -1,11 +1,11 @@
 """Episodes that policies need to a published threshold: ours, OpenAI-ES and ARS in the same environments.
 
     python benchmarks/reinforcement.py --out docs/results/reinforcement/runs.jsonl
-    python benchmarks/reinforcement.py --out docs/results/reinforcement/runs.jsonl --table
 
 Each finished run is a line of the file; what is there is not run again, so that the benchmark may be killed
 and started as often as one likes. Seeds 101 to 105 are nobody's: settings are chosen with seeds 1 to 3. The
 policies judged are means over fresh episodes, which count neither as episodes nor as steps.
+docs/tools/networks.py makes the table, docs/tools/reinforcement.py the picture.
 """
 
 import os
@@ -27,17 +27,17 @@ from lmma.integrations.gymnasium.environments import Environment, spaces_of
 from lmma.integrations.gymnasium.episodes import Episodes
 from lmma.integrations.gymnasium.evaluator import EpisodesEvaluator
 from lmma.integrations.gymnasium.networks import Network
-from lmma.output.tables import markdown_table
 
-# environment: policy, threshold, episodes of a candidate, episodes at most, episodes that judge a policy.
-# Swimmer and HalfCheetah: thresholds of Mania, Guy and Recht (arXiv 1803.07055), on version 1 of the
-# environments; CartPole and LunarLander their own. Pendulum has none: -200 is customary.
+# environment: policy, threshold, episodes of a candidate, episodes at most, episodes that judge a policy, and
+# whether observations are normalised. Swimmer and HalfCheetah: thresholds of Mania, Guy and Recht (arXiv
+# 1803.07055), on version 1 of the environments, normalised as where they needed the fewest episodes;
+# CartPole and LunarLander their own. Pendulum has none: -200 is customary.
 TASKS = {
-    "CartPole-v1": ("linear", 475.0, 1, 2_000, 100),
-    "LunarLander-v3": ("linear", 200.0, 4, 20_000, 100),
-    "Pendulum-v1": ("mlp:16", -200.0, 4, 20_000, 100),
-    "Swimmer-v5": ("linear", 325.0, 1, 2_000, 20),
-    "HalfCheetah-v5": ("linear", 3430.0, 1, 6_000, 20),
+    "CartPole-v1": ("linear", 475.0, 1, 2_000, 100, True),
+    "LunarLander-v3": ("linear", 200.0, 4, 5_000, 100, True),
+    "Pendulum-v1": ("mlp:16", -200.0, 4, 8_000, 100, True),
+    "Swimmer-v5": ("linear", 325.0, 1, 600, 20, False),
+    "HalfCheetah-v5": ("linear", 3430.0, 1, 3_000, 20, True),
 }
 # How each searches: arguments of train. "ars" is below.
 SETTINGS = {
@@ -49,45 +49,47 @@ SETTINGS = {
     "open-es": {"method": "open-es", "popsize": 40, "sigma0": 0.1},
     "ars": None,
 }
-# ARS V2: directions, those used, step and noise: of the authors' program for HalfCheetah (N = 8, README), of
-# published repetitions for Swimmer (N = 1); elsewhere HalfCheetah's
+# ARS: directions, those used, step and noise: of the authors' program for HalfCheetah (N = 8, README), of
+# published repetitions for Swimmer (N = 1); elsewhere HalfCheetah's. V2 where observations are normalised
 ARS = {"Swimmer-v5": (1, 1, 0.02, 0.02), "HalfCheetah-v5": (8, 8, 0.02, 0.03)}
 USUAL_ARS = (8, 8, 0.02, 0.03)
 LOOKS = 5  # episodes of candidates for one that judges, as in train
 
 
+def curve(episodes, rewards):
+    """Return the points of a learning curve, a hundred at most."""
+    every = -(-len(episodes) // 100)
+    return [[int(e), round(r, 1)] for e, r in list(zip(episodes, rewards, strict=True))[::every]]
+
+
 def by_search(env, options, seed):
-    policy, threshold, episodes, most, test = TASKS[env]
-    began = time.perf_counter()
+    policy, threshold, episodes, most, test, normalise = TASKS[env]
+    began, spent = time.perf_counter(), time.process_time()
     result = train(
-        env, policy, rng=seed, episodes=episodes, solved=threshold, test_episodes=test,
+        env, policy, rng=seed, episodes=episodes, solved=threshold, test_episodes=test, normalise=normalise,
         maxfevals=most // episodes, stagnation=False, tolfun=0.0, **options,
     )  # fmt: skip
     return {
         "solved": result.solved, "reward": result.reward, "episodes": result.episodes, "steps": result.steps,
-        "evaluations": result.result.nfev, "wall": time.perf_counter() - began,
-        "method": result.result.method, "popsize": int(result.result.runs[0].popsize),
+        "evaluations": result.result.nfev, "wall": round(time.perf_counter() - began, 1),
+        "cpu": round(time.process_time() - spent, 1), "method": result.result.method,
+        "popsize": int(result.result.runs[0].popsize),
         "reason": result.result.reason,
+        "curve": curve(result.curve["episodes"], result.curve["reward"]),
     }  # fmt: skip
 
 
 def by_ars(env, seed):
-    """Augmented random search V2: pairs of steps, the best of them, their rewards' deviation as the unit."""
-    policy, threshold, episodes, most, test = TASKS[env]
+    """Augmented random search: pairs of steps, the best of them, their rewards' deviation as the unit."""
+    policy, threshold, episodes, most, test, normalise = TASKS[env]
     directions, used, alpha, nu = ARS.get(env, USUAL_ARS)
     environment = Environment(env)
     inputs, actions = spaces_of(environment)
     network = Network(inputs, () if policy == "linear" else (16,), actions.outputs)
-    evaluate = EpisodesEvaluator(Episodes(environment, network, actions, episodes))
+    evaluate = EpisodesEvaluator(Episodes(environment, network, actions, episodes), normalise)
     rng = np.random.default_rng(seed)
-    weights, began, looked, solved, reward, count = (
-        network.start(seed),
-        time.perf_counter(),
-        0,
-        False,
-        math.nan,
-        0,
-    )
+    weights, looked, solved, reward, count = network.start(seed), 0, False, math.nan, 0
+    began, spent, points = time.perf_counter(), time.process_time(), []
     while evaluate.count < most and not solved:
         delta = rng.standard_normal((directions, network.n))
         both = np.concatenate((weights + nu * delta, weights - nu * delta))
@@ -106,11 +108,13 @@ def by_ars(env, seed):
                 solved = reward >= threshold
                 if not solved:
                     break
+            points.append((evaluate.count, reward))
     evaluate.close()
     return {
         "solved": solved, "reward": reward, "episodes": evaluate.count, "steps": evaluate.steps,
-        "evaluations": count, "wall": time.perf_counter() - began, "method": "ars",
-        "popsize": 2 * directions, "reason": "solved" if solved else "maxfevals",
+        "evaluations": count, "wall": round(time.perf_counter() - began, 1),
+        "cpu": round(time.process_time() - spent, 1), "method": "ars", "popsize": 2 * directions,
+        "reason": "solved" if solved else "maxfevals", "curve": curve(*zip(*points, strict=True)),
     }  # fmt: skip
 
 
@@ -118,30 +122,6 @@ def finished(file):
     if not file.exists():
         return []
     return [json.loads(line) for line in file.read_text().splitlines()]
-
-
-def table(records):
-    """Return the published table: medians over seeds of those that reached the threshold."""
-    rows = []
-    for env, setting in itertools.product(TASKS, SETTINGS):
-        runs = [r for r in records if (r["env"], r["setting"]) == (env, setting)]
-        if not runs:
-            continue
-        there = [run for run in runs if run["solved"]]
-        policy, threshold = TASKS[env][:2]
-
-        def median(name, there=there):
-            known = [run[name] for run in there if name in run]  # not every machine was free to be timed
-            return f"{np.median(known):,.0f}" if known else ""
-
-        rows.append([
-            env, policy, f"{threshold:g}", setting, f"{len(there)} of {len(runs)}", median("evaluations"),
-            median("episodes"), median("steps"), median("wall"),
-            f"{np.median([run['reward'] for run in runs]):.4g}",
-        ])  # fmt: skip
-    head = ["environment", "policy", "threshold", "setting", "reached", "evaluations", "episodes", "steps",
-            "seconds", "reward at the end"]  # fmt: skip
-    return markdown_table([head, *rows], right=range(5, 10))
 
 
 def main():
@@ -152,11 +132,7 @@ def main():
     parser.add_argument("--envs", nargs="+", default=list(TASKS), choices=TASKS)
     parser.add_argument("--settings", nargs="+", default=["lmma", "open-es", "ars"], choices=SETTINGS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[101, 102, 103, 104, 105])
-    parser.add_argument("--table", action="store_true", help="run nothing: print the table of what is there")
     args = parser.parse_args()
-    if args.table:
-        print(table(finished(args.out)))
-        return
     args.out.parent.mkdir(parents=True, exist_ok=True)
     done = {(run["env"], run["setting"], run["seed"]) for run in finished(args.out)}
     for env, seed, setting in itertools.product(args.envs, args.seeds, args.settings):

@@ -1,15 +1,18 @@
 """The paper's last question: do LM-MA-ES's direction vectors, fed with noisy gradients, accelerate SGD?
 
-    python benchmarks/torch_optimisers.py --out FILE.json [--data MNIST_FOLDER] [--steps 1000] [--seeds 3]
+    python benchmarks/torch_optimisers.py --out FILE.jsonl [--data MNIST_FOLDER] [--steps 1000] [--seeds 3]
 
 ``lmma.integrations.torch.LMMA`` beside SGD with momentum, Adam, Muon and L-BFGS at equal gradient
 evaluations, each over a grid of learning rates, with the same noise: quadratics of n = 1,000 plain and
-rotated, Rosenbrock's function, and MNIST by a network with one hidden layer. The table is printed at the end.
+rotated, Rosenbrock's function, and MNIST by a network with one hidden layer. SGD+decay has a rate that falls
+linearly to 0: what a step size that adapts is worth beyond a schedule. What is in the file already is not run
+again; docs/tools/networks.py makes tables and the verdict of it.
 """
 
 import argparse
 import json
 import math
+import os
 import sys
 import time
 
@@ -18,6 +21,7 @@ import torch
 from lmma.integrations.torch import LMMA
 
 RATES = {
+    "SGD+decay": [*(10.0**k for k in range(-5, 1)), 3.0],
     "SGD": [*(10.0**k for k in range(-5, 1)), 3.0],
     "Adam": [*(10.0**k for k in range(-5, 1)), 3.0],
     "LMMA": [*(10.0**k for k in range(-5, 1)), 3.0],
@@ -29,7 +33,7 @@ RATES = {
 
 def made(name, params, rate):
     """Return the optimiser; Muon takes matrices alone, so that biases get Adam."""
-    if name == "SGD":
+    if name in ("SGD", "SGD+decay"):
         return [torch.optim.SGD(params, lr=rate, momentum=0.9)]
     if name == "Adam":
         return [torch.optim.Adam(params, lr=rate)]
@@ -125,6 +129,8 @@ def run(problem, name, rate, seed, steps):
         return problem.closure(params, generator)
 
     for step in range(steps):
+        if name == "SGD+decay":
+            optimisers[0].param_groups[0]["lr"] = rate * (1 - step / steps)
         if name == "L-BFGS":
             optimisers[0].step(closure)
         else:
@@ -138,20 +144,12 @@ def run(problem, name, rate, seed, steps):
     return value if math.isfinite(value) else math.inf
 
 
-def table(records):
-    """Return the median loss at the best rate, and how many decades of rates come within ten times of it."""
-    lines = ["| problem | optimiser | best rate | loss | rates within 10 times | at the worst |"]
-    lines.append("|---|---|--:|--:|--:|--:|")
-    for problem in dict.fromkeys(record["problem"] for record in records):
-        for name in dict.fromkeys(record["optimiser"] for record in records if record["problem"] == problem):
-            here = [r for r in records if r["problem"] == problem and r["optimiser"] == name]
-            medians = {r["rate"]: sorted(r["losses"])[len(r["losses"]) // 2] for r in here}
-            best = min(medians, key=medians.get)
-            near = sum(value <= 10 * medians[best] for value in medians.values())
-            worst = max(medians.values())
-            cells = f"{best:g} | {medians[best]:.3g} | {near} of {len(medians)} | {worst:.3g}"
-            lines.append(f"| {problem} | {name} | {cells} |")
-    return "\n".join(lines)
+def finished(path):
+    """Return the records that are there; a loss of null has diverged."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 def main():
@@ -162,6 +160,7 @@ def main():
     words.add_argument("--seeds", type=int, default=3)
     words.add_argument("--only", default="", help="problems whose name contains this")
     args = words.parse_args()
+    records = finished(args.out)
     torch.set_num_threads(1)
     problems = {"Rosenbrock": Rosenbrock()}
     for condition in (1e2, 1e4, 1e6):
@@ -171,7 +170,7 @@ def main():
             )
     if args.data:
         problems["MNIST"] = Network(args.data)
-    records = []
+    done = {(record["problem"], record["optimiser"], record["rate"]) for record in records}
     for label, problem in problems.items():
         if args.only not in label:
             continue
@@ -179,14 +178,17 @@ def main():
             if name == "Muon" and (label != "MNIST" or not hasattr(torch.optim, "Muon")):
                 continue
             for rate in rates:
+                if (label, name, rate) in done:
+                    continue
                 begun = time.process_time()
                 losses = [run(problem, name, rate, seed, args.steps) for seed in range(args.seeds)]
-                records.append({"problem": label, "optimiser": name, "rate": rate, "losses": losses,
-                                "seconds": time.process_time() - begun})  # fmt: skip
-                print(label, name, rate, *(f"{loss:.3g}" for loss in losses), flush=True)
-            with open(args.out, "w", encoding="utf-8") as file:
-                json.dump(records, file, indent=1)
-    print(table(records))
+                record = {"problem": label, "optimiser": name, "rate": rate, "gradients": args.steps,
+                          "losses": [loss if math.isfinite(loss) else None for loss in losses],
+                          "seconds": round(time.process_time() - begun, 2)}  # fmt: skip
+                records.append(record)
+                print(json.dumps(record), flush=True)
+                with open(args.out, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(record) + "\n")
     return 0
 
 

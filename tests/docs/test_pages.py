@@ -1,6 +1,7 @@
 """Programs and commands in the documentation are run as they stand; links in it lead somewhere."""
 
 import importlib.util
+import math
 import re
 import shutil
 import tomllib
@@ -110,6 +111,21 @@ def test_pages_made_from_the_code_are_up_to_date(name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     tool = load(name)
     assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), f"run: make pages (docs/tools/{name}.py)"
+
+
+def test_tables_of_networks_are_those_of_their_records():
+    for path, text in load("networks").pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/tools/networks.py"
+
+
+def test_the_papers_question_is_decided_by_losses():
+    tool = load("networks")
+    losses = {"LMMA": 1.0, "LMMA+CSA": 0.4, "SGD": 1.0, "SGD+decay": 0.9}
+    found = {("sphere", name): {0.1: loss, 1.0: math.inf} for name, loss in losses.items()}
+    assert "**holds**" in tool.outlook(found)
+    assert "**fails**" in tool.outlook(found | {("sphere", "SGD+decay"): {0.1: 0.7}})
+    row = tool.optimisers(found).splitlines()[2]
+    assert row.startswith("| sphere | LMMA | 0.1 | 1 | 1 of 2 | diverged")
 
 
 def test_every_reason_to_stop_has_advice():

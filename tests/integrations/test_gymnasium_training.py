@@ -76,6 +76,38 @@ def test_a_network_reaches_its_goal_too():
     assert result.reward > -450
 
 
+def test_hidden_units_bend_from_the_start_and_at_different_places():
+    # a least squares fit of cos(3 x) - 1/2 by the units' outputs: odd units, or nearly linear ones, have none
+    network = Network(1, (16,), 1)
+    x = np.linspace(-1.5, 1.5, 61)[:, np.newaxis]
+    wanted = np.cos(3 * x[:, 0]) - 0.5
+    for seed in range(5):
+        weights = network.start(seed)
+        assert not weights[-17:].any()  # outputs of 0 at first
+        hidden = weights[:32].reshape(16, 2)
+        units = np.tanh(x @ hidden[:, :1].T + hidden[:, 1])
+        fitted = units @ np.linalg.lstsq(units, wanted, rcond=1e-3)[0]
+        assert np.mean((wanted - fitted) ** 2) < 0.05 * np.mean(wanted**2)
+
+
+@pytest.mark.parametrize(("policy", "step"), [("linear", 0.3), ("mlp:4", 1.0)])
+def test_first_steps_of_continuous_actions_depend_on_the_policy(policy, step):
+    few = {"policy": policy, "maxfevals": 40, "solved": False}
+    assert same(reach(**few), reach(**few, sigma0=step))
+    assert not same(reach(**few), reach(**few, sigma0=1.3 - step))
+
+
+def test_open_es_has_the_published_weight_decay_unless_told_otherwise():
+    few = {"method": "open-es", "popsize": 8, "maxfevals": 40, "solved": False}
+    usual, same_decay, none = (
+        reach(**few),
+        reach(**few, weight_decay=0.005),
+        reach(**few, weight_decay=0.0),
+    )
+    assert same(usual, same_decay)
+    assert not same(usual, none)
+
+
 def test_discrete_actions_are_counted_from_where_they_start():
     result = train("small_environments:lmma-test/Choose-v0", "mlp:3", **QUICK, maxfevals=400, solved=70.0)
     assert result.solved

@@ -77,7 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--sigma0", metavar="STEP", type=arguments.positive,
-        help="initial step of the outputs of each layer (default: 1 for discrete actions, 0.3 for others)",
+        help="initial step of the outputs of each layer (default: 1; 0.3 for a linear policy whose actions "
+        "are numbers)",
     )  # fmt: skip
 
     add_run_options(parser, {}, without=WITHOUT)

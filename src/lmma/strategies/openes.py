@@ -13,7 +13,8 @@ l2coeff     ``weight_decay``    float     pulls the mean to 0, in units of the g
 
 The gradient is g = sum_i F_i epsilon_i / lam - l2coeff theta, in the units of z. The article's experiments
 and its program have sigma = 0.02, alpha = 0.01 (which is 0.5 sigma, the default here), beta_1 = 0.9,
-beta_2 = 0.999 and l2coeff = 0.005; here it is 0: only of weights is an optimum near 0 expected.
+beta_2 = 0.999 and l2coeff = 0.005. Here l2coeff is 0 unless given: only of weights is an optimum near 0
+expected. ``lmma train``, which knows that they are weights, has the published 0.005.
 """
 
 from __future__ import annotations

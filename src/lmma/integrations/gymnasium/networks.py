@@ -16,6 +16,7 @@ from lmma.kernels.words import shown
 Array = npt.NDArray[np.float64]
 
 WIDEST = 10_000  # units of a hidden layer
+GAIN = 3.0  # of the weights that hidden layers start from
 SPELLINGS = "'linear', or 'mlp:64,64' for a network with hidden layers of 64 and 64 units"
 
 
@@ -89,13 +90,15 @@ class Network:
     def start(self, seed: int) -> Array:
         """Return weights to start from: random hidden layers, and outputs of 0.
 
-        All weights 0 would be a saddle: there no change of a single layer changes the outputs.
+        All weights 0 would be a saddle: there no change of a single layer changes the outputs. Units are to
+        bend for inputs of size 1, and at different places: with small weights, or without biases, the first
+        candidates are nearly linear, or odd, functions of what they see, and a search may stay among these.
         """
         rng = np.random.Generator(np.random.Philox(key=[seed, 0]))
         parts = []
         for out, into in self.shapes[:-1]:
-            layer = rng.standard_normal((out, into)) / math.sqrt(into - self.biased)
-            layer[:, -1] = 0.0  # the biases
+            layer = rng.standard_normal((out, into))
+            layer[:, :-1] *= GAIN / math.sqrt(into - self.biased)  # the last are the biases
             parts.append(layer.ravel())
         parts.append(np.zeros(math.prod(self.shapes[-1])))
         return np.concatenate(parts)

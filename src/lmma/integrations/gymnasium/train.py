@@ -40,6 +40,8 @@ ELSEWHERE = {
     **dict.fromkeys(("constraints", "constraint_handling", "feasibility_tol"), "lmma.minimize"),
     "quorum": "timeout=: every candidate is to have its episodes",
 }
+# constants of methods that are published for weights of policies: Salimans et al. 2017 and their program
+PUBLISHED = {"open-es": {"weight_decay": 0.005}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +121,8 @@ def train(
     **options
         Arguments of :func:`lmma.minimize`: ``method, popsize, rng, noise, maxfevals, maxtime, workers,
         checkpoint, log, progress, ...``. ``sigma0`` is the first step of the outputs of a layer, by
-        default 1 for discrete actions and 0.3 for others; each weight's is that over the square root of the
-        layer's inputs.
+        default 1, and 0.3 for linear policies whose actions are numbers; each weight's is that over the
+        square root of the layer's inputs.
 
     Returns
     -------
@@ -181,7 +183,7 @@ class Prepared:
             if isinstance(policy, Policy):
                 watch.take_over(policy.mean, policy.scale, policy.seen)
             self.training = Training(watch, actions, threshold, int(test_episodes))
-            sigma0 = actions.step if sigma0 is None else sigma0
+            sigma0 = actions.step(linear=not hidden) if sigma0 is None else sigma0
             start = network.start(_seed(given.rng)) if x0 is None else _weights(x0, network)
             observers: Iterable[Observer] = [lambda _: watch.learn()]
             self.line = TrainingLine(self.training, given.maxfevals) if given.progress else None
@@ -272,8 +274,9 @@ def _run_options(options: Mapping[str, Any]) -> tuple[RunOptions, Any, Any]:
             "give the cluster itself"
         )
     constants = {name: given.pop(name) for name in list(given) if name not in known}
-    if constants:
-        given["constants"] = {**given.get("constants", {}), **constants}
+    usual = PUBLISHED.get(str(given.get("method")), {})
+    if constants or usual:
+        given["constants"] = {**usual, **given.get("constants", {}), **constants}
     return RunOptions(**given), x0, sigma0
 
 
