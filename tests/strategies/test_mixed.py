@@ -194,7 +194,7 @@ def members(x):
     return float((BEARS**1.1)[section].sum()), NEEDS / BEARS[section] - 1
 
 
-@pytest.mark.parametrize("seed", [3, 4])  # without ranks these end with a violation of 0.2 or more
+@pytest.mark.parametrize("seed", [2, 3, 4])  # without ranks infeasible, or far from the optimum
 def test_ranks_take_over_where_multipliers_balance_between_integers(seed):
     result = lmma.minimize(
         members, np.full(20, 3.0), bounds=(0, 6), integrality=True, rng=seed, maxfevals=8000,

@@ -83,4 +83,8 @@ class ConstrainedHooks(NoisyHooks):
         given = checked_constraints(constraints, self.popsize, None if known is None else known.count)
         if known is None:
             known = self.constraints = self._new_constraints(given.shape[1])
-        return known.told(values, given)
+        before = known.by_ranks
+        told = known.told(values, given)
+        if self.settling is not None and known.by_ranks and not before:
+            self.settling.unimproved = 0  # neighbours are judged otherwise from now on
+        return told

@@ -7,6 +7,7 @@ from typing import ClassVar, final
 
 from lmma.strategies.parts.integers import UNFORCED
 
+LONGER = 4  # while nothing is feasible: the smallest of the largest violations is a poor sign of progress
 TRIES = 5  # of each neighbour on the average: fewer than one in a hundred is then missed
 
 
@@ -41,4 +42,5 @@ class Settling:
     @property
     def settled(self) -> bool:
         """Whether all that lies next to the present values has been tried in vain."""
-        return self.unimproved >= self.patience
+        patience = self.patience if math.isfinite(self.best) else LONGER * self.patience
+        return self.unimproved >= patience
