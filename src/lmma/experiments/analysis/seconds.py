@@ -9,7 +9,7 @@ from typing import Any
 from lmma.experiments.analysis.samples import Records
 from lmma.experiments.peers import PEERS
 from lmma.output.files import as_csv, write_text
-from lmma.output.plotting.data import FigureData, Panel, Series
+from lmma.output.plotting.data import FigureData, Panel, Series, Unreached
 from lmma.output.plotting.paper import write_pictures
 from lmma.output.tables import markdown_table
 from lmma.store import Record
@@ -43,19 +43,24 @@ def wins(records: Records, method: str) -> tuple[int, int]:
 
 
 def seconds_figure(records: Records, methods: Sequence[str]) -> FigureData:
-    """Return CPU seconds to the target over n, a panel for each function; peers dashed."""
+    """Return CPU seconds to the target over n, a panel for each function; peers dashed.
+
+    Runs that did not reach it stand where they ended.
+    """
     panels = []
     for problem in dict.fromkeys(problem for _, problem in _cases(records)):
         series = []
         for method in methods:
-            points = sorted(
-                (r["spec"]["n"], r["cpu_seconds"])
-                for r in records
-                if r["success"] and (r["spec"]["problem"], r["spec"]["method"]) == (problem, method)
-            )
-            if points:
-                x, y = zip(*points, strict=True)
-                series.append(Series(method, x, y, dashed=method in PEERS))
+            here = [r for r in records if (r["spec"]["problem"], r["spec"]["method"]) == (problem, method)]
+            points = sorted((r["spec"]["n"], r["cpu_seconds"]) for r in here if r["success"])
+            x, y = zip(*points, strict=True) if points else ((), ())
+            ended = [
+                Unreached(r["spec"]["n"], r["cpu_seconds"], SHORT.get(r["reason"], "failed"))
+                for r in here
+                if not r["success"]
+            ]
+            if here:
+                series.append(Series(method, x, y, dashed=method in PEERS, unreached=tuple(ended)))
         panels.append(Panel(problem, "variables n", "seconds to the target", tuple(series)))
     return FigureData(
         "seconds", "Seconds to the target, one core", "CPU seconds until the target is met, one run each.",
