@@ -154,7 +154,7 @@ def long_rates(p: PulseParameters) -> tuple[float, float]:
 class Pulsing(Transform):
     """d = D A B L z."""
 
-    STATE = ("scales", "axes", "sizes", "gains", "cross", "concentration", "path")
+    STATE = ("scales", "few", "sizes", "gains", "cross", "concentration")
 
     def __init__(self, n: int, parameters: PulseParameters, dtype: npt.DTypeLike, core: Core) -> None:
         p = self.parameters = parameters
@@ -164,7 +164,6 @@ class Pulsing(Transform):
         self.images: Array = np.zeros((p.lam if learns else 0, n), dtype=dtype)  # A B L z of the last sample
         self.scales = np.ones(n, dtype=dtype)
         self.few: Array = spaced(2 + p.k_long + p.k_short, n, dtype)  # p_sigma, p_c and the axes
-        self.path, self.axes = self.few[1], self.few[2:]  # p_c; U, then V
         self.sizes = np.zeros(p.k_long + p.k_short)  # S, then T
         self.gains = np.zeros(p.k_long + p.k_short)  # s, then h
         self.cross = np.zeros((p.k_short, p.k_long))  # V U^T
@@ -175,6 +174,17 @@ class Pulsing(Transform):
     def parts(self) -> dict[str, object]:
         """Return A, and what waits to be learned from."""
         return {"core": self.core, "collected": self.collected}
+
+    @property
+    def path(self) -> Array:
+        """p_c."""
+        row: Array = self.few[1]
+        return row
+
+    @property
+    def axes(self) -> Array:
+        """U, then V."""
+        return self.few[2:]
 
     @property
     def long_axes(self) -> Array:
@@ -287,7 +297,8 @@ class Pulsing(Transform):
         p, n, z, t = self.parameters, len(self.scales), ranked.z, ranked.ranks.generations
         metric, self.few[0] = self.metric, p_sigma
         self.core.follow(ranked.steps, p.c_c)
-        self.path += self.expanded(cumulate_all(self.path, p.c_c_long, ranked.steps))
+        path = self.path
+        path += self.expanded(cumulate_all(path, p.c_c_long, ranked.steps))
         # Negative weights are scaled as if z_i had length sqrt(n), and count less in A where many candidates
         # would make it singular; it keeps its size where selection is random
         against = min(1.0, 1 / max(2 * n * p.c_mu * t, 1e-300))
@@ -307,7 +318,7 @@ class Pulsing(Transform):
             F, H = self.core.solved(F), self.core.transposed_times(H)
 
         limits = kernels.Limits(p.tau_long, p.tau_short, min(n / 4, SPAN), math.sqrt(p.c_1_long * t))
-        kernels.pulse_renew(F, H, metric, self.path, limits, threads=self.threads)
+        kernels.pulse_renew(F, H, metric, path, limits, threads=self.threads)
         self.cross[...] = self.short_axes @ self.long_axes.T
 
     def balance(self, generation: int) -> float:
