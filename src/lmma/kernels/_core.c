@@ -417,6 +417,7 @@ static PyObject *lm_gram(PyObject *self, PyObject *const *args, Py_ssize_t count
 }
 
 #include "core_pulse_calls.h"
+#include "core_axes_calls.h"
 #include "core_integers.h"
 
 /* pairs(words, out): the normal numbers made from words[0] (radii) and words[1] (angles). */

@@ -1,0 +1,210 @@
+/* The calls about axes: those that lead some rows, rows stretched along them, and pulse's renewed; see core_pulse_calls.h. */
+
+static void axes_space(Axes *job, Space_of_call *space, size_t size) {
+    const double m = (double)job->size, found = (double)job->found, units = (double)job->units;
+    space->used = 0;
+    job->place = piece(space, m + 1, sizeof(ptrdiff_t));
+    job->partial = piece(space, units * m * m, sizeof(double));
+    job->vectors = piece(space, m * m, sizeof(double));
+    job->values = piece(space, m, sizeof(double));
+    job->work = piece(space, 4 * m, sizeof(double));
+    job->fourths = piece(space, units * found, sizeof(double));
+    job->coefficients = piece(space, found * m, size);
+}
+
+/* Arrays of rows, as kernels see them. */
+static void rows_to(Axes *job, const Py_buffer *rows, char *axes, const Py_buffer *all, ptrdiff_t wanted, double *sizes) {
+    job->n = columns(rows);
+    job->count = rows->shape[0];
+    job->size = smaller(job->count, job->n);
+    job->found = smaller(wanted, job->size);
+    job->width = job->count > job->n ? larger(1, job->n) : unit_width(job->n);
+    job->units = larger(1, (job->n + job->width - 1) / job->width);
+    job->rows = rows->buf;
+    job->stride = row_stride(rows);
+    job->axes = axes;
+    job->axes_stride = row_stride(all);
+    job->sizes = sizes;
+}
+
+static int fits(const Py_buffer *rows, const char *name) {
+    if (smaller(rows->shape[0], columns(rows)) <= MOST_ROWS) return 1;
+    PyErr_Format(PyExc_ValueError, "%s must have at most %d rows or columns, got shape (%zd, %zd)", name, MOST_ROWS,
+                 rows->shape[0], columns(rows));
+    return 0;
+}
+
+/* The leading axes of a job, `wanted` of them, and the sums of their fourth powers; -1 where there is no memory. */
+static int lead(Axes *job, const Kernels *kernels, ptrdiff_t wanted, double *fourths, size_t size, int threads) {
+    const size_t block = size == sizeof(float) ? 480 : 240;
+    const size_t wide = (size_t)(job->size + job->found) * block, tall = (2 * ROWS + (size_t)job->size) * (MOST_ROWS + 24);
+    Space_of_call space = {NULL, 0};
+    for (ptrdiff_t i = job->found; i < wanted; i++) {
+        memset((char *)job->axes + (size_t)(i * job->axes_stride) * size, 0, (size_t)job->n * size);
+        job->sizes[i] = fourths[i] = 0.0;
+    }
+    if (!job->found) return 0;
+    axes_space(job, &space, size);
+    if (!(space.memory = borrow(space.used + 1))) return -1;
+    axes_space(job, &space, size);
+    Team team = {.work = {kernels->axes_gram, kernels->axes_combine}, .between = kernels->axes_eigen, .phases = 2,
+                 .job = job, .units = job->units, .scratch = (wide > tall ? wide : tall) * size};
+    const int status = run_team(threads, &team);
+    for (ptrdiff_t i = 0; status == 0 && i < job->found; i++) {
+        fourths[i] = 0.0;
+        for (ptrdiff_t unit = 0; unit < job->units; unit++) fourths[i] += job->fourths[unit * job->found + i];
+    }
+    give_back(space.memory);
+    return status;
+}
+
+/* leading_axes(rows, axes, sizes, fourths, threads) */
+static PyObject *leading_axes(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Axes job = {.units = 0};
+    Py_buffer *rows, *axes, *sizes, *fourths;
+    int threads, status;
+    if (expect("leading_axes", count, 5)) return NULL;
+    if (!(rows = array(&views, args[0], "rows", 2, "df", 0)) ||
+        !(axes = array_like(&views, args[1], "axes", 2, rows, 1)) ||
+        !has_shape(axes, "axes", axes->shape[0], columns(rows)) ||
+        !(sizes = array(&views, args[2], "sizes", 1, "d", 1)) || !has_shape(sizes, "sizes", 1, axes->shape[0]) ||
+        !(fourths = array(&views, args[3], "fourths", 1, "d", 1)) || !has_shape(fourths, "fourths", 1, axes->shape[0]) ||
+        (threads = thread_count(args[4], rows->shape[0] * columns(rows))) < 0 || !fits(rows, "rows")) {
+        release(&views);
+        return NULL;
+    }
+    rows_to(&job, rows, axes->buf, axes, axes->shape[0], sizes->buf);
+    const Kernels *kernels = kernels_for(self, rows);
+    Py_BEGIN_ALLOW_THREADS
+    status = lead(&job, kernels, axes->shape[0], fourths->buf, (size_t)rows->itemsize, threads);
+    Py_END_ALLOW_THREADS
+    return finish(&views, status);
+}
+
+/* Stretch the rows of a job along `k` axes; -1 where there is no memory. */
+static int stretch_all(Stretch *job, const Kernels *kernels, ptrdiff_t k, size_t size, int threads) {
+    const size_t block = size == sizeof(float) ? 480 : 240;
+    ptrdiff_t longs;
+    int status = -1;
+    job->width = unit_width(job->n);
+    job->units = larger(1, (job->n + job->width - 1) / job->width);
+    job->pick = malloc((size_t)(k + 1) * sizeof(ptrdiff_t));
+    if (job->pick) job->active = pick_active(job->gains, k, k, job->pick, &longs);
+    job->partial = malloc((size_t)(job->units * job->count * job->active + k + 1) * sizeof(double));
+    job->coefficients = malloc((size_t)(job->count * job->active + 1) * size);
+    if (job->pick && job->partial && job->coefficients) {
+        job->factors = job->partial + job->units * job->count * job->active;
+        for (ptrdiff_t i = 0; i < job->active; i++) job->factors[i] = pow(1.0 + job->gains[job->pick[i]], job->power) - 1.0;
+        Team team = {.work = {kernels->stretch_project, kernels->stretch_mix}, .between = kernels->stretch_fold,
+                     .phases = 2, .job = job, .units = job->units, .scratch = ((size_t)job->active + ROWS) * block * size};
+        status = run_team(threads, &team);
+    }
+    free(job->pick);
+    free(job->partial);
+    free(job->coefficients);
+    return status;
+}
+
+/* stretched(rows, axes, gains, power, out, threads) */
+static PyObject *stretched(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Stretch job = {.units = 0};
+    Py_buffer *rows, *axes, *gains, *out;
+    int threads, status;
+    if (expect("stretched", count, 6)) return NULL;
+    if (!(rows = array(&views, args[0], "rows", 2, "df", 0)) ||
+        !(axes = array_like(&views, args[1], "axes", 2, rows, 0)) ||
+        !has_shape(axes, "axes", axes->shape[0], columns(rows)) ||
+        !(gains = array(&views, args[2], "gains", 1, "d", 0)) || !has_shape(gains, "gains", 1, axes->shape[0]) ||
+        real(args[3], "power", &job.power) || !(out = array_like(&views, args[4], "out", 2, rows, 1)) ||
+        !has_shape(out, "out", rows->shape[0], columns(rows)) ||
+        (threads = thread_count(args[5], rows->shape[0] * columns(rows) / LIGHTER)) < 0) {
+        release(&views);
+        return NULL;
+    }
+    job.n = columns(rows);
+    job.count = rows->shape[0];
+    job.rows = rows->buf;
+    job.stride = row_stride(rows);
+    job.axes = axes->buf;
+    job.axes_stride = row_stride(axes);
+    job.out = out->buf;
+    job.out_stride = row_stride(out);
+    job.gains = gains->buf;
+    const Kernels *kernels = kernels_for(self, rows);
+    Py_BEGIN_ALLOW_THREADS
+    status = stretch_all(&job, kernels, axes->shape[0], (size_t)rows->itemsize, threads);
+    Py_END_ALLOW_THREADS
+    return finish(&views, status);
+}
+
+/* pulse_renew(long_rows, short_rows, axes, longs, gains, sizes, concentration, path, limits, threads) */
+static PyObject *pulse_renew(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Axes shorts = {.units = 0}, longs = {.units = 0};
+    Stretch turn = {.units = 0, .power = 0.5};
+    Py_buffer *long_rows, *short_rows, *axes, *gains, *sizes, *concentration, *path, *limits;
+    ptrdiff_t K;
+    int threads, status = -1;
+    if (expect("pulse_renew", count, 10)) return NULL;
+    if (!(long_rows = array(&views, args[0], "long_rows", 2, "df", 1)) ||
+        !(short_rows = array_like(&views, args[1], "short_rows", 2, long_rows, 0)) ||
+        !has_shape(short_rows, "short_rows", short_rows->shape[0], columns(long_rows)) ||
+        metric_of(&views, args + 2, long_rows, &axes, &K, &gains) || gains->readonly || axes->readonly ||
+        !(sizes = array(&views, args[5], "sizes", 1, "d", 1)) || !has_shape(sizes, "sizes", 1, axes->shape[0]) ||
+        !(concentration = array(&views, args[6], "concentration", 1, "d", 1)) ||
+        !has_shape(concentration, "concentration", 1, axes->shape[0] - K) ||
+        !(path = array_like(&views, args[7], "path", 1, long_rows, 1)) || !has_shape(path, "path", 1, columns(long_rows)) ||
+        !(limits = array(&views, args[8], "limits", 1, "d", 0)) || !has_shape(limits, "limits", 1, 4) ||
+        (threads = thread_count(args[9], long_rows->shape[0] * columns(long_rows))) < 0 ||
+        !fits(long_rows, "long_rows") || !fits(short_rows, "short_rows"))
+        goto fail;
+    if (long_rows->shape[0] <= K) {
+        PyErr_Format(PyExc_ValueError, "long_rows must have more than %zd rows, got %zd", K, long_rows->shape[0]);
+        goto fail;
+    }
+    const size_t size = (size_t)long_rows->itemsize;
+    const ptrdiff_t k = axes->shape[0], M = k - K;
+    const double *limit = limits->buf; /* tau_F, tau_H, span, what the path is multiplied by */
+    double *gain = gains->buf, *kept = sizes->buf, *rho = concentration->buf, *h = gain + K;
+    char *short_axes = (char *)axes->buf + (size_t)(K * row_stride(axes)) * size;
+    char *row = (char *)long_rows->buf + (size_t)(K * row_stride(long_rows)) * size;
+    double *fourths = malloc((size_t)(k + 1) * sizeof(double));
+    const Kernels *kernels = kernels_for(self, long_rows);
+    rows_to(&shorts, short_rows, short_axes, axes, M, kept + K);
+    rows_to(&longs, long_rows, axes->buf, axes, K, kept);
+    turn.n = longs.n;
+    turn.count = longs.count;
+    turn.rows = turn.out = long_rows->buf;
+    turn.stride = turn.out_stride = longs.stride;
+    turn.axes = short_axes;
+    turn.axes_stride = row_stride(axes);
+    turn.gains = h;
+    if (fourths) {
+        Py_BEGIN_ALLOW_THREADS
+        status = lead(&shorts, kernels, M, fourths, size, threads);
+        for (ptrdiff_t i = 0; status == 0 && i < M; i++) {
+            const double wide = limit[2] * fourths[i] > 1.0 ? limit[2] * fourths[i] : 1.0;
+            rho[i] = wide * wide * wide;
+            h[i] = kept[K + i] > limit[1] * rho[i] ? kept[K + i] - limit[1] * rho[i] : 0.0;
+        }
+        if (status == 0) status = stretch_all(&turn, kernels, M, size, threads);
+        if (status == 0) {
+            memcpy(path->buf, row, (size_t)longs.n * size);
+            for (ptrdiff_t j = 0; j < longs.n; j++) {
+                if (size == sizeof(float)) ((float *)(void *)row)[j] *= (float)limit[3];
+                else ((double *)(void *)row)[j] *= limit[3];
+            }
+            status = lead(&longs, kernels, K, fourths, size, threads);
+        }
+        for (ptrdiff_t i = 0; status == 0 && i < K; i++) gain[i] = kept[i] > limit[0] ? kept[i] - limit[0] : 0.0;
+        Py_END_ALLOW_THREADS
+    }
+    free(fourths);
+    return finish(&views, status);
+fail:
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "axes and gains must be writeable");
+    release(&views);
+    return NULL;
+}
