@@ -85,10 +85,13 @@ def test_the_table_marks_the_quickest_and_says_why_others_have_no_time():
     assert "**3** | too slow |" in rows["discus"]
 
 
-def test_the_figure_shows_a_panel_for_each_function_and_what_reached_the_target():
+def test_the_figure_shows_a_panel_for_each_function_and_where_runs_were_given_up():
     data = seconds_figure(RECORDS, ["auto", "pycma", "ma-es"])
     shown = {panel.title: [s.label for s in panel.series] for panel in data.panels}
-    assert shown == {"sphere": ["auto", "pycma"], "cigar": ["auto", "pycma"], "discus": ["auto", "ma-es"]}
+    pair = ["auto", "pycma"]
+    assert shown == {"sphere": pair, "cigar": pair, "discus": [*pair, "ma-es"]}
+    ended = {s.label: [end.note for end in s.unreached] for s in data.panels[-1].series}
+    assert ended == {"auto": [], "pycma": ["too slow"], "ma-es": []}
 
 
 def test_everything_is_written_to_a_folder(tmp_path):
