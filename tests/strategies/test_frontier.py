@@ -172,6 +172,19 @@ def test_pulse_matches_its_formulas_in_dense_matrices(method, full, n, period):
     np.testing.assert_allclose(es.sigma * es.transform.scales, step * D, rtol=1e-6)
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_images_are_those_of_the_candidates_however_they_came(mirrored):
+    es = lmma.PulseFull(np.full(12, 2.0), 1.0, rng=3, mirrored=mirrored)
+    for _ in range(40):
+        es.tell(bent(es.ask()))
+    es.inject(np.full(12, 1.5))
+    es.ask()
+    es.resample([0, 3])
+    transform = es.transform
+    expected = transform.core.times(transform.contracted(transform.expanded(es.z)))
+    np.testing.assert_allclose(transform.images, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
 def test_the_inverse_of_the_core_does_not_drift():
     rng = np.random.default_rng(0)
     core = FullCore(20, 1.5, np.float64)
