@@ -42,17 +42,19 @@ static void NAME(axes_gram)(const void *shared, ptrdiff_t unit, char *scratch) {
 /* Its eigenvalues, and the coefficients of the axes. */
 static void NAME(axes_eigen)(void *shared) {
     Axes *job = shared;
-    const ptrdiff_t size = job->size;
-    double *gram = job->partial;
+    const ptrdiff_t size = job->size, wide = quads(size);
+    double *sums = job->partial, *gram = job->gram;
     for (ptrdiff_t unit = 1; unit < job->units; unit++)
-        for (ptrdiff_t i = 0; i < size * size; i++) gram[i] += job->partial[unit * size * size + i];
-    for (ptrdiff_t i = 0; i < size; i++)
-        for (ptrdiff_t j = 0; j < i; j++) gram[j * size + i] = gram[i * size + j];
-    NAME(eigen)(gram, size, job->values, job->vectors, job->place, job->work);
+        for (ptrdiff_t i = 0; i < size * size; i++) sums[i] += job->partial[unit * size * size + i];
+    for (ptrdiff_t i = 0; i < size; i++) {
+        for (ptrdiff_t j = 0; j <= i; j++) gram[j * wide + i] = gram[i * wide + j] = sums[i * size + j];
+        for (ptrdiff_t j = size; j < wide; j++) gram[i * wide + j] = 0.0;
+    }
+    NAME(eigen)(gram, size, job->values, job->vectors, job->place, job->work, job->turns);
     const double lost = 100.0 * (SINGLE ? 1.1920928955078125e-07 : 2.220446049250313e-16) * job->values[0];
     REAL *coefficients = job->coefficients;
     for (ptrdiff_t i = 0; i < job->found; i++) {
-        const double value = job->values[i], *vector = job->vectors + job->place[i] * size;
+        const double value = job->values[i], *vector = job->vectors + job->place[i] * wide;
         const int kept = value > SMALLEST && value > lost;
         const double scale = !kept ? 0.0 : job->count > job->n ? 1.0 : 1.0 / sqrt(value);
         job->sizes[i] = kept ? value : 0.0;

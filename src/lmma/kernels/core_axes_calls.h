@@ -2,12 +2,15 @@
 
 static void axes_space(Axes *job, Space_of_call *space, size_t size) {
     const double m = (double)job->size, found = (double)job->found, units = (double)job->units;
+    const double wide = (double)quads(job->size);
     space->used = 0;
     job->place = piece(space, m + 1, sizeof(ptrdiff_t));
     job->partial = piece(space, units * m * m, sizeof(double));
-    job->vectors = piece(space, m * m, sizeof(double));
+    job->gram = piece(space, m * wide, sizeof(double));
+    job->vectors = piece(space, m * wide, sizeof(double));
     job->values = piece(space, m, sizeof(double));
-    job->work = piece(space, 4 * m, sizeof(double));
+    job->work = piece(space, 6 * wide, sizeof(double));
+    job->turns = piece(space, 2 * m, sizeof(Rotation));
     job->fourths = piece(space, units * found, sizeof(double));
     job->coefficients = piece(space, found * m, size);
 }
@@ -45,7 +48,9 @@ static int lead(Axes *job, const Kernels *kernels, ptrdiff_t wanted, double *fou
     }
     if (!job->found) return 0;
     axes_space(job, &space, size);
-    if (!(space.memory = borrow(space.used + 1))) return -1;
+    char *borrowed = borrow(space.used + ALIGNMENT);
+    if (!borrowed) return -1;
+    space.memory = borrowed + (ALIGNMENT - (uintptr_t)borrowed % ALIGNMENT);
     axes_space(job, &space, size);
     Team team = {.work = {kernels->axes_gram, kernels->axes_combine}, .between = kernels->axes_eigen, .phases = 2,
                  .job = job, .units = job->units, .scratch = (wide > tall ? wide : tall) * size};
@@ -54,7 +59,7 @@ static int lead(Axes *job, const Kernels *kernels, ptrdiff_t wanted, double *fou
         fourths[i] = 0.0;
         for (ptrdiff_t unit = 0; unit < job->units; unit++) fourths[i] += job->fourths[unit * job->found + i];
     }
-    give_back(space.memory);
+    give_back(borrowed);
     return status;
 }
 

@@ -113,11 +113,19 @@ typedef struct {
 #define CALMING 0.3     /* how much less D moves for each axis that contracts across coordinates */
 #define SMALLEST 1e-12  /* eigenvalues below it are taken for 0 */
 
+/* Of rows `row` and `row + 1` of a matrix. */
+typedef struct {
+    double c, s;
+    ptrdiff_t row;
+} Rotation;
+
 typedef struct {
     ptrdiff_t n, width, units, count, size, found, stride, axes_stride, *place;
     const void *rows;
     void *axes, *coefficients;                  /* (found, size) */
-    double *partial, *values, *vectors, *work, *sizes, *fourths; /* fourths: (units, found) */
+    double *gram, *vectors;                     /* (size, quads(size)) */
+    double *partial, *values, *work, *sizes, *fourths; /* fourths: (units, found) */
+    Rotation *turns;
 } Axes;
 
 typedef struct {
@@ -138,6 +146,9 @@ typedef struct {
 
 INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 INLINE ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
+
+#define QUAD 4 /* numbers of a row of a small matrix that are handled together */
+INLINE ptrdiff_t quads(ptrdiff_t m) { return (m + QUAD - 1) / QUAD * QUAD; }
 
 /* The first pair of columns of a unit; units are whole blocks. */
 INLINE ptrdiff_t unit_start(ptrdiff_t h, ptrdiff_t pairs, ptrdiff_t units, ptrdiff_t unit) {

@@ -269,6 +269,14 @@ class Pulsing(Transform):
         """Return D A B L z."""
         return np.multiply(self.core.times(self.contracted(self.expanded(z))), self.scales, out=out)
 
+    def mean_direction(self, order: Indices, weights: Array, z_mean: Array) -> Array:
+        """Return D A B L z_mean, by way of the images where there are any."""
+        if not len(self.images):
+            return self.apply(z_mean)
+        direction = weighted_mean(weights, order, self.images, self.threads)
+        direction *= self.scales
+        return direction
+
     def apply_transposed(self, d: Array) -> Array:
         """Return the transpose of D A B L times d."""
         return self.expanded(self.contracted(self.core.transposed_times(d * self.scales)))
@@ -356,14 +364,15 @@ class PulsingES(ES):
             order = np.concatenate((order, np.setdiff1d(np.arange(self.popsize), order)))
         if self._by_ranks_alone:
             z_mean = weighted_mean(weights, order, self.z, self.threads)
-            d_mean, mu_e = self.transform.apply(z_mean), 1 / float(weights @ weights)
+            d_mean = self.transform.mean_direction(order, weights, z_mean)
+            mu_e = 1 / float(weights @ weights)
             return Selection(order, values, weights, mu_e, z_mean, d_mean, self.z, None, self.threads)
         z_mean = weighted_mean(total, order, self.z, self.threads)
-        d_mean = self.parameters.c_m * self.transform.apply(z_mean)
+        d_mean = self.parameters.c_m * self.transform.mean_direction(order, total, z_mean)
         if self.integers is not None:  # they jump: to be far from what is bad says little of where to go
             columns = self.integers.columns
             better = weighted_mean(weights, order, self.z, self.threads)
-            d_mean[columns] = self.transform.apply(better)[columns]
+            d_mean[columns] = self.transform.mean_direction(order, weights, better)[columns]
         return Selection(order, values, weights, mu_e, z_mean, d_mean, self.z, None, self.threads)
 
 

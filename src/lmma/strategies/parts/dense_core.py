@@ -111,7 +111,7 @@ class FullCore(Core):
     STATE = ("matrix", "inverse", "change", "path", "damping", "waiting", "age")
 
     def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None:
-        self.matrix = np.eye(n, dtype=dtype)
+        self.matrix = np.eye(n, dtype=dtype).T  # by columns: rows meet A^T in every generation
         self.inverse = np.eye(n, dtype=dtype)
         self.change = np.zeros((n, n), dtype=dtype)
         self.path = np.zeros(n, dtype=dtype)
@@ -120,6 +120,7 @@ class FullCore(Core):
         self.waiting = 0
         self.age = 0
         self.enough = max(4 * n, n * n // 10)  # rows: each of them changes A by about 1/n^2
+        self._shown: tuple[Array, Array, Array] | None = None  # duals, few images and few duals: to be used again
 
     def times(self, rows: Array) -> Array:
         """Return A v for each row v."""
@@ -149,11 +150,14 @@ class FullCore(Core):
         used, first = np.flatnonzero(metric.gains), 2 + metric.longs
         longs = 2 + int(np.searchsorted(used, metric.longs))  # those that have a gain come first
         shorts = max(first, 3 + used.item(-1)) if len(used) else first
-        images_of, duals_of = np.zeros_like(few), np.zeros_like(few)
+        if self._shown is None or self._shown[0].shape != z.shape:
+            self._shown = np.empty(z.shape, z.dtype), np.zeros_like(few), np.zeros_like(few)
+        duals, images_of, duals_of = self._shown
+        np.matmul(z, self.inverse, out=duals)
         np.matmul(few[:shorts], self.matrix.T, out=images_of[:shorts])
         np.matmul(few[:longs], self.inverse, out=duals_of[:longs])
         np.matmul(few[first:], self.inverse, out=duals_of[first:])
-        return kernels.Turns(images, z @ self.inverse, images_of, duals_of, self.path, self.damping)
+        return kernels.Turns(images, duals, images_of, duals_of, self.path, self.damping)
 
     def learn(self, rows: Array, against: int, fade: float, seen: int) -> None:
         """Add to G; multiply A and its inverse where enough rows have been summed up."""
