@@ -249,6 +249,31 @@ def test_threads_change_no_bit(pulse, dtype):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("count", "against", "n"), [(7, 3, 20), (1, 1, 1), (30, 0, 25), (5, 5, 48), (0, 0, 9)]
+)
+def test_squares_of_rows_are_added_below_the_diagonal(pulse, count, against, n, dtype):
+    rng = np.random.default_rng(4)
+    rows, total = rng.standard_normal((count, n)).astype(dtype), rng.standard_normal((n, n)).astype(dtype)
+    signs = np.where(np.arange(count) < count - against, 1.0, -1.0)
+    expected = total + np.tril((rows.T * signs) @ rows - 0.3 * np.eye(n))
+    for kernels in (pulse, twin_pulse):
+        result = total.copy()
+        kernels.add_squares(rows, against, 0.3, result)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13 if dtype == "float64" else 1e-5)
+        np.testing.assert_array_equal(np.triu(result, 1), np.triu(total, 1))
+
+
+def test_squares_of_rows_are_the_same_with_any_number_of_threads(pulse):
+    rows, totals = np.random.default_rng(5).standard_normal((60, 500)), []
+    for threads in (1, 2, 5):
+        totals.append(np.zeros((500, 500)))
+        pulse.add_squares(rows[:, ::-1].copy(), 20, 0.1, totals[-1], threads=threads)
+    np.testing.assert_array_equal(totals[0], totals[1])
+    np.testing.assert_array_equal(totals[0], totals[2])
+
+
 def test_bad_input_raises_instead_of_crashing(pulse):
     z, paths, ranked, metric, rates, turns = problem(20, 12, 3, 4, matrix=True)
 
@@ -294,6 +319,13 @@ def test_bad_input_raises_instead_of_crashing(pulse):
         pulse.leading_axes(np.ones((4, 6)), np.ones((3, 5)))
     with pytest.raises(ValueError):
         pulse.stretched(np.ones((4, 6)), np.ones((3, 6)), np.ones(2), 0.5)
+    for rows, against, total in (
+        (np.ones((4, 6)), 5, np.ones((6, 6))), (np.ones((4, 6)), -1, np.ones((6, 6))),
+        (np.ones((4, 6)), 1, np.ones((6, 5))), (np.ones((4, 6)), 1, np.ones((6, 6), "float32")),
+        (np.ones((6, 4)).T, 1, np.ones((6, 6))),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, TypeError, OverflowError)):
+            pulse.add_squares(rows, against, 0.1, total)
     cross, out = np.zeros((4, 3)), np.empty((2, 20))
     for wrong in ({"cross": np.zeros((3, 4))}, {"mean": np.zeros(19)}, {"z": np.empty((3, 20))}):
         good = {

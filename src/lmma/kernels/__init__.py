@@ -28,6 +28,7 @@ __all__ = [
     "Rates",
     "Turns",
     "Update",
+    "add_squares",
     "backend",
     "default_threads",
     "fold",
@@ -73,7 +74,13 @@ try:
         squares,
     )
     from lmma.kernels.compiled_integers import round_integers, settle_integers
-    from lmma.kernels.compiled_pulse import pulse_learn, pulse_renew, pulse_sample, stretched
+    from lmma.kernels.compiled_pulse import (
+        add_squares,
+        pulse_learn,
+        pulse_renew,
+        pulse_sample,
+        stretched,
+    )
 except ImportError as error:
     if presence.CHOICE != "numpy":
         missing = presence.reason(error)
@@ -96,7 +103,13 @@ except ImportError as error:
         squares,
     )
     from lmma.kernels.twin_integers import round_integers, settle_integers
-    from lmma.kernels.twin_pulse import pulse_learn, pulse_renew, pulse_sample, stretched
+    from lmma.kernels.twin_pulse import (
+        add_squares,
+        pulse_learn,
+        pulse_renew,
+        pulse_sample,
+        stretched,
+    )
 
 
 def name() -> str:

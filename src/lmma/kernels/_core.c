@@ -472,6 +472,7 @@ static PyMethodDef methods[] = {
     {"pulse_sample", (PyCFunction)(void (*)(void))pulse_sample, METH_FASTCALL, NULL},
     {"pulse_learn", (PyCFunction)(void (*)(void))pulse_learn, METH_FASTCALL, NULL},
     {"leading_axes", (PyCFunction)(void (*)(void))leading_axes, METH_FASTCALL, NULL},
+    {"add_squares", (PyCFunction)(void (*)(void))add_squares, METH_FASTCALL, NULL},
     {"pulse_renew", (PyCFunction)(void (*)(void))pulse_renew, METH_FASTCALL, NULL},
     {"stretched", (PyCFunction)(void (*)(void))stretched, METH_FASTCALL, NULL},
     {"round_integers", (PyCFunction)(void (*)(void))round_integers, METH_FASTCALL, NULL},

@@ -104,3 +104,8 @@ def stretched(
     else:
         _core.stretched(rows, axes, gains, power, out, threads or THREADS)
     return out
+
+
+def add_squares(rows: Array, against: int, fade: float, total: Array, *, threads: int = 0) -> None:
+    """Add +-q q^T of each row q, less ``fade`` I, to the lower triangle of ``total``."""
+    _core.add_squares(rows, against, fade, total, threads or THREADS)

@@ -1,4 +1,5 @@
-/* The calls about axes: those that lead some rows, rows stretched along them, and pulse's renewed; see core_pulse_calls.h. */
+/* The calls about axes: those that lead some rows, rows stretched along them, and pulse's renewed; and about squares of
+   rows. See core_pulse_calls.h. */
 
 static void axes_space(Axes *job, Space_of_call *space, size_t size) {
     const double m = (double)job->size, found = (double)job->found, units = (double)job->units;
@@ -210,6 +211,49 @@ static PyObject *pulse_renew(PyObject *self, PyObject *const *args, Py_ssize_t c
     return finish(&views, status);
 fail:
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "axes and gains must be writeable");
+    release(&views);
+    return NULL;
+}
+
+static void nothing_between(void *job) { (void)job; }
+
+/* add_squares(rows, against, fade, total, threads) */
+static PyObject *add_squares(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Squares job = {.count = 0};
+    Py_buffer *rows, *total;
+    uint64_t against;
+    int threads, status = -1;
+    if (expect("add_squares", count, 5)) return NULL;
+    if (!(rows = array(&views, args[0], "rows", 2, "df", 0)) || whole(args[1], "against", &against) ||
+        real(args[2], "fade", &job.fade) || !(total = array_like(&views, args[3], "total", 2, rows, 1)) ||
+        !has_shape(total, "total", columns(rows), columns(rows)) ||
+        (threads = thread_count(args[4], rows->shape[0] * columns(rows) / LIGHTER * columns(rows))) < 0)
+        goto fail;
+    if (against > (uint64_t)rows->shape[0]) {
+        PyErr_Format(PyExc_ValueError, "against=%llu exceeds the %zd rows", (unsigned long long)against, rows->shape[0]);
+        goto fail;
+    }
+    const size_t size = (size_t)rows->itemsize;
+    job.n = columns(rows);
+    job.count = rows->shape[0];
+    job.against = (ptrdiff_t)against;
+    job.rows = rows->buf;
+    job.stride = row_stride(rows);
+    job.total = total->buf;
+    job.total_stride = row_stride(total);
+    const Kernels *kernels = kernels_for(self, rows);
+    Py_BEGIN_ALLOW_THREADS
+    if ((job.turned = borrow(((size_t)job.n * (size_t)job.count + 1) * size))) {
+        Team team = {.work = {kernels->turn_columns, kernels->square_columns}, .between = nothing_between, .phases = 2,
+                     .job = &job, .units = (job.n + SQUARE_COLS - 1) / SQUARE_COLS,
+                     .scratch = (size_t)(job.n + job.count) * SQUARE_COLS * size};
+        status = run_team(threads, &team);
+    }
+    give_back(job.turned);
+    Py_END_ALLOW_THREADS
+    return finish(&views, status);
+fail:
     release(&views);
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include "core_pulse.h"
 #include "core_eigen.h"
 #include "core_axes.h"
+#include "core_squares.h"
 #include "core_table.h"
 #undef REAL
 #undef WORD

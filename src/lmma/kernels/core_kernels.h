@@ -136,9 +136,18 @@ typedef struct {
     void *coefficients, *out;
 } Stretch;
 
+#define SQUARE_COLS 24 /* columns of a unit of a sum of squares, a multiple of MIX_COLS */
+
+typedef struct {
+    ptrdiff_t n, count, against, stride, total_stride; /* rows, and how many of them, the last ones, are subtracted */
+    const void *rows;
+    void *turned, *total; /* turned: (n, count) */
+    double fade;
+} Squares;
+
 typedef struct {
     Work normals, project, mix, recombine, squares, rescale, update;
-    Work pulse_project, pulse_excess, pulse_rows, axes_gram, axes_combine, stretch_project, stretch_mix;
+    Work pulse_project, pulse_excess, pulse_rows, axes_gram, axes_combine, stretch_project, stretch_mix, turn_columns, square_columns;
     void (*fold)(void *job), (*pulse_fold)(void *job), (*pulse_coefficients)(void *job), (*axes_eigen)(void *job),
         (*stretch_fold)(void *job);
     void (*pairs)(const void *radii, const void *angles, ptrdiff_t count, void *low, void *high);

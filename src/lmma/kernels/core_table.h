@@ -2,8 +2,9 @@
 static const Kernels NAME(kernels) = {
     NAME(normals_unit), NAME(project_unit), NAME(mix_unit), NAME(recombine_unit), NAME(squares_unit),
     NAME(rescale_unit), NAME(update_unit), NAME(pulse_project), NAME(pulse_excess), NAME(pulse_rows),
-    NAME(axes_gram), NAME(axes_combine), NAME(stretch_project), NAME(stretch_mix), NAME(fold), NAME(pulse_fold),
-    NAME(pulse_coefficients), NAME(axes_eigen), NAME(stretch_fold), NAME(pairs),
+    NAME(axes_gram), NAME(axes_combine), NAME(stretch_project), NAME(stretch_mix), NAME(turn_columns),
+    NAME(square_columns), NAME(fold), NAME(pulse_fold), NAME(pulse_coefficients), NAME(axes_eigen), NAME(stretch_fold),
+    NAME(pairs),
 };
 
 #undef PAIR_LANES

@@ -291,3 +291,14 @@ def stretched(
     factors = (1 + gains) ** power - 1
     total: Array = np.add(rows, ((rows @ axes.T) * factors).astype(rows.dtype) @ axes, out=out)
     return total
+
+
+def add_squares(rows: Array, against: int, fade: float, total: Array, *, threads: int = 0) -> None:
+    """Add +-q q^T of each row q, less ``fade`` I, to the lower triangle of ``total``.
+
+    The last ``against`` rows are subtracted. What lies above the diagonal stays as it is.
+    """
+    more, less = rows[: len(rows) - against], rows[len(rows) - against :]
+    total += np.tril(more.T @ more)
+    total -= np.tril(less.T @ less)
+    total.flat[:: len(total) + 1] -= fade

@@ -101,7 +101,7 @@ class FullCore(Core):
     symbol       code               shape     meaning
     ===========  =================  ========  ==========================================================
     A            ``matrix``         (n, n)    and its ``inverse``
-    G            ``change``         (n, n)    by which A will be multiplied
+    G            ``change``         (n, n)    by which A will be multiplied; its lower triangle
     p_A          ``path``           (n,)      evolution path of z
     -            ``damping``        (n,)      ((1 + kappa_j)/2)^-caution, kappa_j = C_jj (C^-1)_jj, C = A A^T
     -            ``waiting``        int       rows that G has been summed up from
@@ -120,7 +120,9 @@ class FullCore(Core):
         self.waiting = 0
         self.age = 0
         self.enough = max(4 * n, n * n // 10)  # rows: each of them changes A by about 1/n^2
-        self._shown: tuple[Array, Array, Array] | None = None  # duals, few images and few duals: to be used again
+        self._shown: tuple[Array, Array, Array] | None = (
+            None  # duals, few images and few duals: to be used again
+        )
 
     def times(self, rows: Array) -> Array:
         """Return A v for each row v."""
@@ -161,23 +163,23 @@ class FullCore(Core):
 
     def learn(self, rows: Array, against: int, fade: float, seen: int) -> None:
         """Add to G; multiply A and its inverse where enough rows have been summed up."""
-        more, less = rows[: len(rows) - against], rows[len(rows) - against :]
-        self.change += more.T @ more
-        self.change -= less.T @ less
-        self.change.flat[:: len(self.change) + 1] -= fade
+        kernels.add_squares(rows, against, fade, self.change, threads=self.threads)
         self.waiting += seen
         if self.waiting >= self.enough:
             self._multiply()
 
     def _multiply(self) -> None:
         """Set A to A (I + G/2), and its inverse accordingly."""
+        diagonal = self.change.reshape(-1)[:: len(self.change) + 1]
+        self.change += self.change.T
         self.change /= 2
+        diagonal /= 2
         self.matrix += self.matrix @ self.change
         self.age += 1
         if self.age % RENEW == 0:
             self.inverse[...] = np.linalg.inv(self.matrix)
         else:
-            self.change.flat[:: len(self.change) + 1] += 1
+            diagonal += 1
             self.inverse[...] = np.linalg.solve(self.change, self.inverse)
         self.change[...] = 0
         self.waiting = 0
