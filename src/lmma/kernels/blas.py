@@ -74,6 +74,7 @@ class Held:
     _lock = threading.Lock()
     _inside = 0
     _before = 0
+    _changed = False
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -85,7 +86,9 @@ class Held:
         with Held._lock:
             if Held._inside == 0:
                 Held._before = found[0]()
-                found[1](min(self.count, Held._before))
+                Held._changed = self.count < Held._before
+                if Held._changed:
+                    found[1](self.count)
             Held._inside += 1
 
     def __exit__(self, *raised: object) -> None:
@@ -94,7 +97,7 @@ class Held:
             return
         with Held._lock:
             Held._inside -= 1
-            if Held._inside == 0:
+            if Held._inside == 0 and Held._changed:
                 found[1](Held._before)
 
 

@@ -134,6 +134,24 @@ class PulseParameters(Parameters):
     c_mu: float = constant(lambda p: min(1.5 * RankParameters(p.n, p.lam, weights=p.weights).c_mu, CAP))
     period: int = constant(lambda p: default_period(p.n, p.lam))
 
+    def rates(self, generations: int) -> kernels.Rates:
+        """Return how fast each part learns from so many generations."""
+        t, n = generations, self.n
+        # Negative weights are scaled as if z_i had length sqrt(n), and count less in A where many candidates
+        # would make it singular; it keeps its size where selection is random
+        against = min(1.0, 1 / max(2 * n * self.c_mu * t, 1e-300))
+        fade = t * (self.c_1 + self.c_mu * (1 - against))
+        return kernels.Rates(
+            self.c_scale / 2, self.path_share * t, self.pull, REACH, self.c_1_long, self.c_mu_long,
+            self.c_short, self.c_mu, self.c_1 * t, n * against, fade,
+        )  # fmt: skip
+
+    def limits(self, generations: int) -> kernels.Limits:
+        """Return what axes must exceed after so many generations."""
+        return kernels.Limits(
+            self.tau_long, self.tau_short, min(self.n / 4, SPAN), math.sqrt(self.c_1_long * generations)
+        )
+
     def _check(self) -> None:
         for name in ("k_long", "k_short"):
             if not 0 <= getattr(self, name) <= self.n:
@@ -169,6 +187,7 @@ class Pulsing(Transform):
         self.cross = np.zeros((p.k_short, p.k_long))  # V U^T
         self.concentration = np.ones(p.k_short)
         self._learned: kernels.Learned | None = None  # arrays to be used again
+        self._rates: dict[int, tuple[kernels.Rates, kernels.Limits]] = {}  # by generations learned from
         self.origin, self.unit = np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
 
     def parts(self) -> dict[str, object]:
@@ -302,19 +321,14 @@ class Pulsing(Transform):
             self._learn(ranked, p_sigma)
 
     def _learn(self, ranked: Ranked, p_sigma: Array) -> None:
-        p, n, z, t = self.parameters, len(self.scales), ranked.z, ranked.ranks.generations
+        p, z, t = self.parameters, ranked.z, ranked.ranks.generations
         metric, self.few[0] = self.metric, p_sigma
         self.core.follow(ranked.steps, p.c_c)
         path = self.path
         path += self.expanded(cumulate_all(path, p.c_c_long, ranked.steps))
-        # Negative weights are scaled as if z_i had length sqrt(n), and count less in A where many candidates
-        # would make it singular; it keeps its size where selection is random
-        against = min(1.0, 1 / max(2 * n * p.c_mu * t, 1e-300))
-        fade = t * (p.c_1 + p.c_mu * (1 - against))
-        rates = kernels.Rates(
-            p.c_scale / 2, p.path_share * t, p.pull, REACH, p.c_1_long, p.c_mu_long, p.c_short,
-            p.c_mu, p.c_1 * t, n * against, fade,
-        )  # fmt: skip
+        if t not in self._rates:
+            self._rates[t] = p.rates(t), p.limits(t)
+        rates, limits = self._rates[t]
         turns = self.core.turns(z, ranked.images, self.few, metric)
         self._learned = kernels.pulse_learn(
             z, self.few[:2], ranked.ranks, metric, rates, turns, self._learned, threads=self.threads
@@ -322,10 +336,9 @@ class Pulsing(Transform):
         F, H, G = self._learned
         if turns is not None:
             rows, used = len(z) + 1, np.count_nonzero(self.gains)
-            self.core.learn(G[: rows + used], ranked.ranks.worse, fade, rows + len(self.gains))
+            self.core.learn(G[: rows + used], ranked.ranks.worse, rates.fade, rows + len(self.gains))
             F, H = self.core.solved(F), self.core.transposed_times(H)
 
-        limits = kernels.Limits(p.tau_long, p.tau_short, min(n / 4, SPAN), math.sqrt(p.c_1_long * t))
         kernels.pulse_renew(F, H, metric, path, limits, threads=self.threads)
         self.cross[...] = self.short_axes @ self.long_axes.T
 

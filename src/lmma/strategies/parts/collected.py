@@ -85,7 +85,7 @@ class Collected:
 
 def _take(rows: Array, order: Indices, out: Array) -> None:
     if out.flags.c_contiguous:
-        np.take(rows, order, axis=0, out=out, mode="clip")
+        rows.take(order, 0, out, "clip")
     else:  # long rows with gaps between them, which NumPy would take by way of a copy
         for row, k in zip(out, order.tolist(), strict=True):
             row[...] = rows[k]

@@ -149,8 +149,8 @@ class FullCore(Core):
 
         Of V the images, of U the duals are needed as far as they have a gain: up to the last one that has.
         """
-        used, first = np.flatnonzero(metric.gains), 2 + metric.longs
-        longs = 2 + int(np.searchsorted(used, metric.longs))  # those that have a gain come first
+        used, first = metric.gains.nonzero()[0], 2 + metric.longs
+        longs = 2 + int(used.searchsorted(metric.longs))  # those that have a gain come first
         shorts = max(first, 3 + used.item(-1)) if len(used) else first
         if self._shown is None or self._shown[0].shape != z.shape:
             self._shown = np.empty(z.shape, z.dtype), np.zeros_like(few), np.zeros_like(few)
