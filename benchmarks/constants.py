@@ -16,7 +16,7 @@ import numpy as np
 
 import lmma
 from lmma import problems
-from lmma.strategies import pulse
+from lmma.strategies import pulse, pulse_parameters
 
 PROBLEMS = (
     "sphere", "ellipsoid", "discus", "cigar", "rotated-cigar", "rotated-discus", "rotated-different-powers",
@@ -77,11 +77,11 @@ def main():
     print(f"| n = {args.n} |", " | ".join(PROBLEMS), "|")
     print("|---" * (len(PROBLEMS) + 1) + "|")
     for label, (method, options, patch) in PARTS.items():
-        usual = {name: getattr(pulse, name) for name in patch}
-        vars(pulse).update(patch)
+        usual = {name: getattr(pulse_parameters, name) for name in patch}
+        vars(pulse_parameters).update(patch)
         pulse.weights_of.cache_clear()
         cells = [cell(method, p, args.n, seeds, options) for p in PROBLEMS]
-        vars(pulse).update(usual)
+        vars(pulse_parameters).update(usual)
         pulse.weights_of.cache_clear()
         print(f"| {label} |", " | ".join(cells), "|", flush=True)
     parameters = lmma.strategy(METHOD, np.zeros(args.n), 1.0).parameters

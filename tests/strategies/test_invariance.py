@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import lmma
 from adapting import ADAPTING
 from lmma.problems import rotated
-from lmma.strategies.pulse import mean_weights
+from lmma.strategies.pulse_parameters import mean_weights
 
 METHODS = ["csa-es", "cma-es", "ma-es", "lm-ma-es"]
 
