@@ -44,7 +44,7 @@ docs-serve: $(VENV)/.installed-docs  ## show the documentation while it is writt
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 pages: $(VENV)/.installed-test  ## make the pages again that are made from the code
-	for tool in options architecture algorithm1 cli stop networks; do $(BIN)/python docs/tools/$$tool.py; done
+	for tool in options architecture algorithm1 cli stop networks paper; do $(BIN)/python docs/tools/$$tool.py; done
 
 dist: $(VENV)/.installed-test  ## build the source distribution and a wheel into dist/, and check them
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine abi3audit

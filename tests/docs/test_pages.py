@@ -118,6 +118,25 @@ def test_tables_of_networks_are_those_of_their_records():
         assert path.read_text(encoding="utf-8") == text, "run: python docs/tools/networks.py"
 
 
+def test_what_the_papers_records_say_and_lack_is_up_to_date():
+    for path, text in load("paper").pages().items():
+        assert "made by docs/tools/paper.py" in text, f"{path.name} has lost its marks"
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/tools/paper.py"
+
+
+def test_a_run_without_a_record_is_listed_with_its_estimate():
+    tool = load("paper")
+    every = tool.missing([])
+    assert sum(map(len, every.values())) == len(tool._reachable()) == 260
+    known = next(r for r in tool.records() if r["spec"].get("n") == tool.N and r["kind"] == "run")
+    fewer = tool.missing([known])
+    assert sum(map(len, fewer.values())) == 259
+    assert all(seconds > 0 for runs in fewer.values() for seconds in runs.values())
+    cells = tool.side_by_side([known], fewer)
+    assert cells.count("not run (") == 6 * 6 - 1 - 5 * 6  # rows of functions that nobody ran are left out
+    assert f"{known['evaluations_to_target']:,}" in cells
+
+
 def test_the_papers_question_is_decided_by_losses():
     tool = load("networks")
     losses = {"LMMA": 1.0, "LMMA+CSA": 0.4, "SGD": 1.0, "SGD+decay": 0.9}
