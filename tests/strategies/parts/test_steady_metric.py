@@ -1,10 +1,17 @@
-"""A full metric under noise: it learns directions, and leaves sizes to sigma."""
+"""The metric under noise: a full one learns directions and leaves sizes to sigma, scales slow down."""
 
 import numpy as np
 import pytest
 
 import lmma
-from lmma.strategies.parts.steady_metric import STRONG, forget_lengths, size_taken
+from lmma.strategies.parts.steady_metric import (
+    CREDIBLE,
+    LEARNS,
+    STRONG,
+    forget_lengths,
+    size_taken,
+    slow_down,
+)
 
 N = 10
 
@@ -98,6 +105,32 @@ def test_the_metric_keeps_its_size_in_a_long_search():
     assert 0.5 < size < 2  # 1e-6 where it is left to itself
     # 1/t: 0.0026 after half of it, 0.0013 now; 0.009, and no longer falling, where the metric shrinks
     assert es.averaged_mean() @ es.averaged_mean() < 0.004
+
+
+def test_scales_take_a_share_of_their_way():
+    before, scales = np.array([1.0, 2.0, 4.0]), np.array([2.0, 2.0, 1.0])
+    slow_down(scales, before, 0.5 / LEARNS)
+    np.testing.assert_allclose(scales, [2**0.5, 2.0, 2.0])
+
+
+def test_scales_are_free_while_the_mean_is_hardly_damped():
+    scales = np.array([2.0, 3.0])
+    slow_down(scales, np.ones(2), 1 / LEARNS)
+    np.testing.assert_array_equal(scales, [2.0, 3.0])
+
+
+@pytest.mark.parametrize("method", ["pulse", "pulse-full"])
+def test_the_metric_stays_sound_where_values_are_nothing_but_noise(method):
+    rng = np.random.default_rng(1)
+    es = lmma.strategy(method, np.zeros(N), 1.0, rng=1, noise="auto")
+    for _ in range(6000):
+        es.ask()
+        rows = es.again
+        es.tell(rng.standard_normal(es.popsize), again=rng.standard_normal(len(rows)) if len(rows) else None)
+    assert np.isfinite(es.sigma)
+    assert np.ptp(np.log(es.transform.scales)) < 5  # 16 for pulse where they take their whole way
+    if method == "pulse-full":
+        assert np.linalg.cond(es.transform.core.matrix) < 100 * CREDIBLE
 
 
 def test_without_damping_lengths_stay():
