@@ -3,6 +3,8 @@
     pip install 'lmma[bench]' cma cmaes scikit-learn
     python benchmarks/noise.py --out noise.json                       # sphere and ellipsoids, a few minutes
     python benchmarks/noise.py --out noise.json --dimensions 20 100 --seeds 3 --budget 10000
+    python benchmarks/noise.py --out noise.json --dimensions 100 --cells 'sphere +' --only 'pulse, auto'
+    python benchmarks/noise.py --out noise.json --budget 10000 --table  # nothing is run
     python benchmarks/noise.py --out noise.json --digits              # a network trained with mini-batches
 
 What counts is the function without its noise at the point each package returns, after the same number of
@@ -34,7 +36,10 @@ NOISES = {
     "+ N(0, 0.01)": (0.01, 0.0), "+ N(0, 1)": (1.0, 0.0), "+ N(0, 100)": (100.0, 0.0),
     "(1 + 0.3 N)": (0.0, 0.3),
 }  # fmt: skip
+OWN = (14, 33)  # dimensions of pycma's own scenarios
 SIGMA0 = 3.0
+TIE = 2.0  # a factor that means little
+SOLVED = 1e-9  # below, who is lower means nothing
 FIRST = 101  # seed: constants were chosen on 1 to 5
 
 
@@ -51,18 +56,24 @@ class Noisy:
         """Return the value without noise."""
         return float(np.square(x) @ self.axes)
 
+    def rows(self, X: Array) -> Array:
+        """Return the values of all rows with noise."""
+        noise = self.rng.standard_normal((len(X), 2))
+        values = np.square(X) @ self.axes * (1 + self.times * noise[:, 0]) + self.add * noise[:, 1]
+        return values + self.offset * self.rng.random(len(X)) if self.offset else values
+
     def __call__(self, x: Array) -> float:
         """Return the value with noise."""
-        noise = self.rng.standard_normal(2)
-        value = self.true(np.asarray(x)) * (1 + self.times * noise[0]) + self.add * noise[1]
-        return float(value + (self.offset * self.rng.random() if self.offset else 0.0))
+        return float(self.rows(np.asarray(x)[np.newaxis])[0])
 
 
 def ours(method: str, noise: str | None) -> Callable[..., Array]:
     """Return a solver: ``minimize`` as a user calls it."""
 
     def solve(fun: Noisy, x0: Array, budget: int, seed: int) -> Array:
-        found = lmma.minimize(fun, x0, SIGMA0, method=method, noise=noise, maxfevals=budget, rng=seed)
+        found = lmma.minimize(
+            fun.rows, x0, SIGMA0, method=method, noise=noise, maxfevals=budget, rng=seed, vectorized=True
+        )
         return np.asarray(found.x)
 
     return solve
@@ -93,28 +104,37 @@ SOLVERS: dict[str, Callable[..., Array]] = {
     "lm-ma-es, None": ours("lm-ma-es", None),
     "pulse-full, auto": ours("pulse-full", "auto"),
     "pulse-full, None": ours("pulse-full", None),
+    "pulse, auto": ours("pulse", "auto"),
+    "pulse, None": ours("pulse", None),
     "pycma, handler": pycma,
     "cmaes, lr_adapt": cmaes_lra,
 }
 
 
-def cells(dimensions: list[int]) -> dict[str, tuple[int, float, float, float, float]]:
-    """Return what is solved: n, condition, additive and proportional noise, uniform offset."""
+def cells(dimensions: list[int], named: list[str]) -> dict[str, tuple[int, float, float, float, float]]:
+    """Return what is solved: n, condition, additive and proportional noise, uniform offset.
+
+    ``named`` are words of which each name has one; none of them means all.
+    """
     found = {
         f"{name} {noise}, n = {n}": (n, condition, add, times, 0.0)
         for n in dimensions
+        if n not in OWN
         for name, condition in FUNCTIONS.items()
         for noise, (add, times) in NOISES.items()
     }
     # pycma's own: noisysphere is elli(x, cond) (1 + noise N/n) + 0.1 U
-    found["pycma's noisysphere, cond 1e4, noise 1, n = 33"] = (33, 1e4, 0.0, 1 / 33, 0.1)
-    found["pycma's noisysphere, noise 8.1, n = 14"] = (14, 1.0, 0.0, 8.1 / 14, 0.1)
-    return found
+    own = {
+        "pycma's noisysphere, cond 1e4, noise 1, n = 33": (33, 1e4, 0.0, 1 / 33, 0.1),
+        "pycma's noisysphere, noise 8.1, n = 14": (14, 1.0, 0.0, 8.1 / 14, 0.1),
+    }
+    found |= {name: cell for name, cell in own.items() if cell[0] in dimensions}
+    return {name: cell for name, cell in found.items() if not named or any(word in name for word in named)}
 
 
 def measure(args: argparse.Namespace, kept: dict[str, Any]) -> None:
     """Fill in what is missing, and write after each run."""
-    for cell, (n, condition, add, times, offset) in cells(args.dimensions).items():
+    for cell, (n, condition, add, times, offset) in cells(args.dimensions, args.cells).items():
         for name in args.only:
             for seed in range(FIRST, FIRST + args.seeds):
                 key = f"{cell} | {name} | {args.budget} | {seed}"
@@ -129,19 +149,44 @@ def measure(args: argparse.Namespace, kept: dict[str, Any]) -> None:
                 args.out.write_text(json.dumps(kept, indent=1))
 
 
-def table(kept: dict[str, Any], budget: int) -> str:
-    """Return medians over seeds as Markdown."""
-    rows: dict[str, dict[str, list[float]]] = {}
+def medians(args: argparse.Namespace, kept: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """Return the values of all seeds, by cell and solver."""
+    rows: dict[str, dict[str, list[float]]] = {cell: {} for cell in cells(args.dimensions, args.cells)}
     for key, value in kept.items():
         cell, _, rest = key.partition(" | ")
-        if not rest or f" | {budget} | " not in key:
-            continue
-        rows.setdefault(cell, {}).setdefault(rest.split(" | ")[0], []).append(value)
-    body = [
-        [cell, *(f"{np.median(found[name]):.2g}" if name in found else "" for name in SOLVERS)]
-        for cell, found in rows.items()
-    ]
-    return markdown_table([["function and noise", *SOLVERS], *body])
+        if cell in rows and f" | {args.budget} | " in key:
+            rows[cell].setdefault(rest.split(" | ")[0], []).append(value)
+    return {cell: found for cell, found in rows.items() if found}
+
+
+def table(rows: dict[str, dict[str, list[float]]]) -> str:
+    """Return medians over seeds as Markdown; with the number of seeds where others have more."""
+    most = max(len(values) for found in rows.values() for values in found.values())
+    there = [name for name in SOLVERS if any(name in found for found in rows.values())]
+
+    def shown(values: list[float]) -> str:
+        seeds = f" ({len(values)})" if values and len(values) < most else ""
+        return f"{np.median(values):.2g}{seeds}" if values else ""
+
+    body = [[cell, *(shown(found.get(name, [])) for name in there)] for cell, found in rows.items()]
+    return markdown_table([["function and noise", *there], *body])
+
+
+def verdict(rows: dict[str, dict[str, list[float]]]) -> str:
+    """Return where ours leads, ties and loses: each of ours with "auto" against the best of the others."""
+    lines = []
+    for name in (solver for solver in SOLVERS if solver.endswith("auto")):
+        told: dict[str, list[str]] = {"leads": [], "ties": [], "loses": []}
+        for cell, found in rows.items():
+            others = [
+                np.median(found[other]) for other in SOLVERS if not other.endswith("auto") and other in found
+            ]
+            if name in found and others:
+                ratio = max(float(np.median(found[name])), SOLVED) / max(float(min(others)), SOLVED)
+                how = "leads" if ratio < 1 / TIE else "ties" if ratio <= TIE else "loses"
+                told[how].append(f"{cell} ({ratio:.2g})")
+        lines += [f"{name} {how} {len(where)}: " + "; ".join(where) for how, where in told.items() if where]
+    return "\n".join(lines)
 
 
 # A network of 9,610 weights, trained on scikit-learn's digits with mini-batches
@@ -203,6 +248,8 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=[20])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--budget", type=int, default=1000, help="evaluations, times n")
+    parser.add_argument("--cells", nargs="+", default=[], help="words in the names of what is run")
+    parser.add_argument("--table", action="store_true", help="print what is there and run nothing")
     parser.add_argument("--only", nargs="+", choices=list(SOLVERS), default=list(SOLVERS), metavar="SOLVER")
     parser.add_argument("--digits", action="store_true")
     args = parser.parse_args()
@@ -210,8 +257,10 @@ def main() -> None:
     if args.digits:
         digits(args, kept)
         return
-    measure(args, kept)
-    print(table(kept, args.budget))
+    if not args.table:
+        measure(args, kept)
+    rows = medians(args, kept)
+    print(table(rows), verdict(rows), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from lmma.strategies.hooks import Hooks
 from lmma.strategies.parts.checks import checked_values
 from lmma.strategies.parts.noise import Noise, Values, checked_treatment
 from lmma.strategies.parts.recombination import Array, Indices
+from lmma.strategies.parts.steady_metric import FullMetric, forget_lengths, size_taken, slow_down
 
 if TYPE_CHECKING:
     from lmma.strategies.parts.noise import Treatment
@@ -24,9 +25,11 @@ class NoisyHooks(Hooks):
     n: int
     popsize: int
     mean: Array
+    z: Array
     sigma0: float
     noise: Noise
     _noise_factor: float = 1.0  # what the treatment makes of sigma after this generation
+    _scales_before: Array | None = None  # those of the metric, where it is slowed down
 
     def handle_noise(self, noise: Treatment | None) -> None:
         """Begin to watch for noise and to treat it as ``noise`` says; None ends that."""
@@ -73,12 +76,26 @@ class NoisyHooks(Hooks):
             None if again is None else checked_values(again, len(self.again), "again", "row in es.again")
         )
         values, self._noise_factor = self.noise.take(raw, repeats, self.generation, self.sigma)
+        self._scales_before = None
+        if (metric := self._damped_metric) is not None:
+            self._scales_before = metric.scales.copy()
+            if len(metric.images) == self.popsize:
+                forget_lengths(self.z, metric.images)
         return values
+
+    @property
+    def _damped_metric(self) -> FullMetric | None:
+        """The metric if it has scales and a core and the mean is damped, else None."""
+        metric = getattr(self, "transform", None)
+        return metric if self.noise.rate != 1.0 and hasattr(metric, "core") else None
 
     def _treat_noise(self, values: Array) -> None:
         """Keep sigma times the learning rate of the mean, and follow the mean while there is noise."""
         there = values[np.isfinite(values)]
         average = float(there.mean()) if len(there) else self.noise.level
         self.noise.follow(self.mean, average)
+        if self._scales_before is not None and (metric := self._damped_metric) is not None:
+            slow_down(metric.scales, self._scales_before, self.noise.rate)
+            self.sigma *= size_taken(metric) ** self.noise.rate
         longer = self.sigma * self._noise_factor
         self.sigma = min(longer, max(self.sigma, REACH * self.sigma0))
