@@ -1,6 +1,6 @@
 """What watching for noise costs where there is none: evaluations to 1e-10 with noise="auto" and with None.
 
-    python benchmarks/noise_free.py [--n 128] [--seeds 101-109]
+    python benchmarks/noise_free.py [--n 128] [--seeds 101-109] [--functions rotated-ellipsoid ...]
 
 The eleven functions of docs/research.md, start uniform in [-5, 5]^n, sigma0 = 3. No run may be judged noisy.
 The table stands in docs/noise.md.
@@ -40,11 +40,12 @@ def main():
     )
     parser.add_argument("--n", type=int, default=128)
     parser.add_argument("--seeds", default="101-109")
+    parser.add_argument("--functions", nargs="+", choices=PROBLEMS, default=PROBLEMS)
     args = parser.parse_args()
     first, last = map(int, args.seeds.split("-"))
     print("| function | pairs that arrived | None, median | ratio, median | ratio, largest | judged noisy |")
     print("|---|---:|---:|---:|---:|---:|")
-    for problem in PROBLEMS:
+    for problem in args.functions:
         plain = [run(problem, args.n, seed, None)[0] for seed in range(first, last + 1)]
         watched = [run(problem, args.n, seed, "auto") for seed in range(first, last + 1)]
         ratios = [w / p for (w, _), p in zip(watched, plain, strict=True) if w and p]
