@@ -134,7 +134,7 @@ class Pulsing(Transform):
     def at_rest(self) -> Pulsing:
         """Return a copy without the rows that were drawn last."""
         resting = copy.copy(self)
-        resting._learned = None
+        resting._learned, resting.core = None, self.core.at_rest()
         resting.collected = self.collected.emptied()
         resting.images = self.images[:0]
         return resting

@@ -6,6 +6,7 @@ The full one is learned as MA-ES learns M, with active weights: A <- A (I + G/2)
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
 
@@ -29,6 +30,10 @@ class Core(ABC):
 
     @abstractmethod
     def __init__(self, n: int, caution: float, dtype: npt.DTypeLike) -> None: ...
+
+    def at_rest(self) -> Core:
+        """Return one that shares the arrays of A and has no work space."""
+        return self
 
     @abstractmethod
     def times(self, rows: Array) -> Array:
@@ -123,6 +128,12 @@ class FullCore(Core):
         self._shown: tuple[Array, Array, Array] | None = (
             None  # duals, few images and few duals: to be used again
         )
+
+    def at_rest(self) -> FullCore:
+        """Return one that shares the arrays of A and has no work space."""
+        resting = copy.copy(self)
+        resting._shown = None
+        return resting
 
     def times(self, rows: Array) -> Array:
         """Return A v for each row v."""
