@@ -85,9 +85,12 @@ class NoisyHooks(Hooks):
 
     @property
     def _damped_metric(self) -> FullMetric | None:
-        """The metric if it has scales and a core and the mean is damped, else None."""
-        metric = getattr(self, "transform", None)
-        return metric if self.noise.rate != 1.0 and hasattr(metric, "core") else None
+        """The metric if it has to be kept steady and the mean is damped, else None."""
+        return self._metric_to_steady() if self.noise.rate != 1.0 else None
+
+    def _metric_to_steady(self) -> FullMetric | None:
+        """Return the metric if it has scales and a core that noise would shrink, else None."""
+        return None
 
     def _treat_noise(self, values: Array) -> None:
         """Keep sigma times the learning rate of the mean, and follow the mean while there is noise."""

@@ -81,12 +81,12 @@ class Pulsing(Transform):
         learns = isinstance(core, FullCore)
         self.collected = Collected(p.period, p.lam, n, dtype, p.weights, images=learns)
         self.images: Array = np.zeros((p.lam if learns else 0, n), dtype=dtype)  # A B L z of the last sample
-        self.scales = np.ones(n, dtype=dtype)
+        self.scales: Array = np.ones(n, dtype=dtype)
         self.few: Array = spaced(2 + p.k_long + p.k_short, n, dtype)  # p_sigma, p_c and the axes
-        self.sizes = np.zeros(p.k_long + p.k_short)  # S, then T
-        self.gains = np.zeros(p.k_long + p.k_short)  # s, then h
-        self.cross = np.zeros((p.k_short, p.k_long))  # V U^T
-        self.concentration = np.ones(p.k_short)
+        self.sizes: Array = np.zeros(p.k_long + p.k_short)  # S, then T
+        self.gains: Array = np.zeros(p.k_long + p.k_short)  # s, then h
+        self.cross: Array = np.zeros((p.k_short, p.k_long))  # V U^T
+        self.concentration: Array = np.ones(p.k_short)
         self._learned: kernels.Learned | None = None  # arrays to be used again
         self._rates: dict[int, tuple[kernels.Rates, kernels.Limits]] = {}  # by generations learned from
         self.origin, self.unit = np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
@@ -262,10 +262,14 @@ class PulsingES(ES):
 
     define = PulseParameters
     parameters: PulseParameters
+    transform: Pulsing
     core: ClassVar[type[Core]]
 
     def _make_transform(self) -> Pulsing:
         return Pulsing(self.n, self.parameters, self.dtype, self.core(self.n, CAUTION, self.dtype))
+
+    def _metric_to_steady(self) -> Pulsing:
+        return self.transform
 
     def _select(self, order: Indices, values: Array) -> Selection:
         """Return the ranked generation, its mean taken with negative weights too.
