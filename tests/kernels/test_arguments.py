@@ -76,6 +76,16 @@ def test_a_length_that_is_no_number_leaves_the_gram_matrix_alone(core):
     np.testing.assert_array_equal(gram, np.eye(M))
 
 
+def test_a_path_that_cannot_take_the_step_stays_as_it_is(core):
+    path = np.ones(N)
+    for keep, gain, step in (("much", 0.5, path), (0.5, None, path), (0.5, 0.5, np.ones(N - 1))):
+        with pytest.raises(MISTAKES):
+            core.fade(path, keep, gain, step)
+    with pytest.raises(MISTAKES):
+        core.fade(path, 0.5, 0.5, np.ones(N, np.float32))
+    assert np.all(path == 1.0)
+
+
 SAME_SIZE = [np.int64, np.uint64, np.complex64, "S8", "V8", "M8[s]", ">f8"]
 
 

@@ -101,6 +101,15 @@ def test_the_gram_matrix_follows_the_vectors(kernels):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_a_path_fades_and_takes_a_step(kernels, dtype):
+    rng = np.random.default_rng(5)
+    path, step = rng.standard_normal((2, 37)).astype(dtype)
+    expected = 0.9 * path.astype(float) + 0.7 * step.astype(float)
+    kernels.fade(path, 0.9, 0.7, step)
+    np.testing.assert_allclose(path, expected, rtol=0, atol=1e-15 if dtype == "float64" else 1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_squares_and_scales_are_as_the_formula_says(kernels, dtype):
     rng = np.random.default_rng(3)
     z = rng.standard_normal((12, 2500)).astype(dtype)

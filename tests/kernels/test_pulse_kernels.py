@@ -274,6 +274,32 @@ def test_squares_of_rows_are_the_same_with_any_number_of_threads(pulse):
     np.testing.assert_array_equal(totals[0], totals[2])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 7, 20, 64, 65])
+def test_a_matrix_and_its_inverse_grow_together(pulse, n, dtype):
+    rng = np.random.default_rng(6)
+    matrix = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / np.sqrt(n)
+    half = rng.standard_normal((n, n)) / (8 * n)
+    change = np.tril(half + half.T)  # G; what lies above its diagonal is not looked at
+    grown = matrix @ (np.eye(n) + (half + half.T) / 2)
+    rounding = 1e-12 if dtype == "float64" else 1e-4
+    for kernels in (pulse, twin_pulse):
+        columns, inverse = matrix.T.astype(dtype, order="C"), np.linalg.inv(matrix).astype(dtype)
+        waiting = change.astype(dtype)
+        kernels.grow(waiting, columns, inverse)
+        np.testing.assert_allclose(columns.T, grown, rtol=0, atol=rounding)
+        np.testing.assert_allclose(inverse, np.linalg.inv(grown), rtol=0, atol=rounding)
+        assert not waiting.any()
+
+
+def test_a_change_that_is_not_positive_definite_grows_all_the_same(pulse):
+    change, matrix = np.diag([-5.0, 0.1, 0.2]), np.diag([1.0, 2.0, 4.0])
+    columns, inverse = matrix.copy(), np.linalg.inv(matrix)
+    pulse.grow(change, columns, inverse)
+    np.testing.assert_allclose(np.diag(columns), [-1.5, 2.1, 4.4])
+    np.testing.assert_allclose(np.diag(inverse), 1 / np.diag(columns))
+
+
 def test_bad_input_raises_instead_of_crashing(pulse):
     z, paths, ranked, metric, rates, turns = problem(20, 12, 3, 4, matrix=True)
 
@@ -326,6 +352,14 @@ def test_bad_input_raises_instead_of_crashing(pulse):
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError, OverflowError)):
             pulse.add_squares(rows, against, 0.1, total)
+    square = np.eye(6)
+    for wrong in ((np.eye(5), square, square), (square, np.eye(5), square), (square, square, np.eye(6, 5))):
+        with pytest.raises(ValueError):
+            pulse.grow(*(array.copy() for array in wrong))
+    with pytest.raises(TypeError):
+        pulse.grow(square, square.astype("float32"), square)
+    with pytest.raises(ValueError):
+        _core.grow(np.eye(65), np.eye(65), np.eye(65))
     cross, out = np.zeros((4, 3)), np.empty((2, 20))
     for wrong in ({"cross": np.zeros((3, 4))}, {"mean": np.zeros(19)}, {"z": np.empty((3, 20))}):
         good = {

@@ -31,7 +31,9 @@ __all__ = [
     "add_squares",
     "backend",
     "default_threads",
+    "fade",
     "fold",
+    "grow",
     "in_use",
     "lm_direction",
     "lm_gram",
@@ -63,6 +65,7 @@ try:
     from lmma.kernels.compiled import (
         backend,
         default_threads,
+        fade,
         lm_direction,
         lm_gram,
         lm_sample,
@@ -76,6 +79,7 @@ try:
     from lmma.kernels.compiled_integers import round_integers, settle_integers
     from lmma.kernels.compiled_pulse import (
         add_squares,
+        grow,
         pulse_learn,
         pulse_renew,
         pulse_sample,
@@ -92,6 +96,7 @@ except ImportError as error:
     from lmma.kernels.twin import (
         backend,
         default_threads,
+        fade,
         lm_direction,
         lm_gram,
         lm_sample,
@@ -105,6 +110,7 @@ except ImportError as error:
     from lmma.kernels.twin_integers import round_integers, settle_integers
     from lmma.kernels.twin_pulse import (
         add_squares,
+        grow,
         pulse_learn,
         pulse_renew,
         pulse_sample,

@@ -317,6 +317,35 @@ static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t cou
     return finish(&views, status);
 }
 
+/* fade(path, keep, gain, step): path = keep path + gain step. Not among the kernels, whose instruction sets fuse a product and
+   a sum: on x86 every product is rounded, as by the twin. */
+static PyObject *fade(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Py_buffer *path, *step;
+    double keep, gain;
+    (void)self;
+    if (expect("fade", count, 4)) return NULL;
+    if (real(args[1], "keep", &keep) || real(args[2], "gain", &gain)) return NULL;
+    if (!(path = array(&views, args[0], "path", 1, "df", 1)) ||
+        !(step = array_like(&views, args[3], "step", 1, path, 0)) || !has_shape(step, "step", 1, columns(path))) {
+        release(&views);
+        return NULL;
+    }
+    const ptrdiff_t n = columns(path);
+    Py_BEGIN_ALLOW_THREADS
+    if (is_single(path)) {
+        float *to = path->buf;
+        const float *from = step->buf, kept = (float)keep, added = (float)gain;
+        for (ptrdiff_t j = 0; j < n; j++) to[j] = kept * to[j] + added * from[j];
+    } else {
+        double *to = path->buf;
+        const double *from = step->buf;
+        for (ptrdiff_t j = 0; j < n; j++) to[j] = keep * to[j] + gain * from[j];
+    }
+    Py_END_ALLOW_THREADS
+    return finish(&views, 0);
+}
+
 /* Algorithm 1's chain for a single vector z whose products with the direction vectors are u:
    M z = alpha z + the sum of mixed[i] m_i; see fold in core_units.h. Returns alpha. */
 static double mix_one(ptrdiff_t active, const double *gram, ptrdiff_t stride, const double *c_d,
@@ -467,12 +496,14 @@ static PyMethodDef methods[] = {
     {"lm_update", (PyCFunction)(void (*)(void))lm_update, METH_FASTCALL, NULL},
     {"squares", (PyCFunction)(void (*)(void))squares, METH_FASTCALL, NULL},
     {"rescale", (PyCFunction)(void (*)(void))rescale, METH_FASTCALL, NULL},
+    {"fade", (PyCFunction)(void (*)(void))fade, METH_FASTCALL, NULL},
     {"lm_direction", (PyCFunction)(void (*)(void))lm_direction, METH_FASTCALL, NULL},
     {"lm_gram", (PyCFunction)(void (*)(void))lm_gram, METH_FASTCALL, NULL},
     {"pulse_sample", (PyCFunction)(void (*)(void))pulse_sample, METH_FASTCALL, NULL},
     {"pulse_learn", (PyCFunction)(void (*)(void))pulse_learn, METH_FASTCALL, NULL},
     {"leading_axes", (PyCFunction)(void (*)(void))leading_axes, METH_FASTCALL, NULL},
     {"add_squares", (PyCFunction)(void (*)(void))add_squares, METH_FASTCALL, NULL},
+    {"grow", (PyCFunction)(void (*)(void))grow, METH_FASTCALL, NULL},
     {"pulse_renew", (PyCFunction)(void (*)(void))pulse_renew, METH_FASTCALL, NULL},
     {"stretched", (PyCFunction)(void (*)(void))stretched, METH_FASTCALL, NULL},
     {"round_integers", (PyCFunction)(void (*)(void))round_integers, METH_FASTCALL, NULL},

@@ -125,6 +125,11 @@ def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, thread
     _core.lm_update(vectors, keep, gain, z_mean, threads or THREADS)
 
 
+def fade(path: Array, keep: float, gain: float, step: Array) -> None:
+    """Set ``path`` to ``keep * path + gain * step``."""
+    _core.fade(path, keep, gain, step)
+
+
 def lm_gram(gram: Array, keep: Array, gain: Array, u: Array, length2: float) -> None:
     """Take ``gram`` = V V^T where :func:`lm_update` takes V; ``u`` = V z_mean, ``length2`` = |z_mean|^2."""
     _core.lm_gram(gram, keep, gain, u, length2)

@@ -16,6 +16,7 @@ GAP = 136  # numbers between long rows: a power of two apart they would compete 
 LONG = 65536  # bytes
 NO_TURNS = (None, None, None, None, None, None)
 MOST_ROWS = 128  # of the core's own eigenvectors: larger matrices are LAPACK's
+MOST_GROWN = 64  # columns that the core multiplies and solves for itself
 
 
 numbers = lru_cache(16)(np.array)  # of Rates and Limits, which stay the same all the time
@@ -109,3 +110,9 @@ def stretched(
 def add_squares(rows: Array, against: int, fade: float, total: Array, *, threads: int = 0) -> None:
     """Add +-q q^T of each row q, less ``fade`` I, to the lower triangle of ``total``."""
     _core.add_squares(rows, against, fade, total, threads or THREADS)
+
+
+def grow(change: Array, columns: Array, inverse: Array) -> None:
+    """Multiply a matrix, given by its columns, by I + G/2 from the right, and its inverse accordingly."""
+    if len(change) > MOST_GROWN or not _core.grow(change, columns, inverse):
+        twin_pulse.grow(change, columns, inverse)

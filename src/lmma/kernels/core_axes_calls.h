@@ -1,5 +1,5 @@
-/* The calls about axes: those that lead some rows, rows stretched along them, and pulse's renewed; and about squares of
-   rows. See core_pulse_calls.h. */
+/* The calls about axes: those that lead some rows, rows stretched along them, and pulse's renewed; and about the matrix:
+   squares of rows, and the product with their sum. See core_pulse_calls.h. */
 
 static void axes_space(Axes *job, Space_of_call *space, size_t size) {
     const double m = (double)job->size, found = (double)job->found, units = (double)job->units;
@@ -253,6 +253,36 @@ static PyObject *add_squares(PyObject *self, PyObject *const *args, Py_ssize_t c
     give_back(job.turned);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
+fail:
+    release(&views);
+    return NULL;
+}
+
+/* grow(change, columns, inverse): whether it was done; False, with nothing changed, where I + G/2 is not positive definite */
+static PyObject *grow(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Views views = {.count = 0};
+    Py_buffer *change, *columns_of, *inverse;
+    if (expect("grow", count, 3)) return NULL;
+    if (!(change = array(&views, args[0], "change", 2, "df", 1)) ||
+        !has_shape(change, "change", columns(change), columns(change)) ||
+        !(columns_of = array_like(&views, args[1], "columns", 2, change, 1)) ||
+        !has_shape(columns_of, "columns", columns(change), columns(change)) ||
+        !(inverse = array_like(&views, args[2], "inverse", 2, change, 1)) ||
+        !has_shape(inverse, "inverse", columns(change), columns(change)))
+        goto fail;
+    if (columns(change) > MOST_GROWN) {
+        PyErr_Format(PyExc_ValueError, "change must have at most %d columns, got %zd", MOST_GROWN, columns(change));
+        goto fail;
+    }
+    const Growth job = {.n = columns(change), .change = change->buf, .change_stride = row_stride(change),
+                        .columns = columns_of->buf, .columns_stride = row_stride(columns_of),
+                        .inverse = inverse->buf, .inverse_stride = row_stride(inverse)};
+    const size_t rows = (size_t)job.n;
+    void *space = borrow((rows * (2 * rows + 2 * (rows + 3 * 8)) + 1) * (size_t)change->itemsize); /* padded: MIX_COLS */
+    const int done = space ? kernels_for(self, change)->grow(&job, space) : 0;
+    give_back(space);
+    release(&views);
+    return space ? PyBool_FromLong(done) : PyErr_NoMemory();
 fail:
     release(&views);
     return NULL;

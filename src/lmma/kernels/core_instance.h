@@ -6,6 +6,7 @@
 #include "core_eigen.h"
 #include "core_axes.h"
 #include "core_squares.h"
+#include "core_growth.h"
 #include "core_table.h"
 #undef REAL
 #undef WORD

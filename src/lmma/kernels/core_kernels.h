@@ -145,11 +145,19 @@ typedef struct {
     double fade;
 } Squares;
 
+#define MOST_GROWN 64 /* columns: larger matrices are LAPACK's */
+
+typedef struct {
+    ptrdiff_t n, change_stride, columns_stride, inverse_stride;
+    void *change, *columns, *inverse; /* G, of which the lower triangle is read; A by columns; A^-1 */
+} Growth;
+
 typedef struct {
     Work normals, project, mix, recombine, squares, rescale, update;
     Work pulse_project, pulse_excess, pulse_rows, axes_gram, axes_combine, stretch_project, stretch_mix, turn_columns, square_columns;
     void (*fold)(void *job), (*pulse_fold)(void *job), (*pulse_coefficients)(void *job), (*axes_eigen)(void *job),
         (*stretch_fold)(void *job);
+    int (*grow)(const Growth *job, void *space);
     void (*pairs)(const void *radii, const void *angles, ptrdiff_t count, void *low, void *high);
 } Kernels;
 

@@ -2,8 +2,17 @@
 
 #define BLOCK (SINGLE ? 480 : 240) /* columns, a multiple of MIX_COLS; 48 rows and all axes fit the caches */
 
+/* Bring the next block of a row into the cache, if this one is whole, while there is work to do on this one: rows of many
+   columns lie far apart, and the processor sees no pattern in it. */
+INLINE void NAME(fetch_next)(const REAL *row, ptrdiff_t count) {
+    const char *next = (const char *)(row + count);
+    if (count < BLOCK) return;
+    for (size_t byte = 0; byte < BLOCK * sizeof(REAL); byte += 64) PREFETCH(next + byte, 0);
+}
+
 /* `count` numbers of a row, then zeros up to `width`. */
 INLINE void NAME(pack_row)(const REAL *row, ptrdiff_t count, ptrdiff_t width, REAL *out) {
+    NAME(fetch_next)(row, count);
     memcpy(out, row, (size_t)count * sizeof(REAL));
     if (count < width) memset(out + count, 0, (size_t)(width - count) * sizeof(REAL));
 }

@@ -4,7 +4,7 @@ static const Kernels NAME(kernels) = {
     NAME(rescale_unit), NAME(update_unit), NAME(pulse_project), NAME(pulse_excess), NAME(pulse_rows),
     NAME(axes_gram), NAME(axes_combine), NAME(stretch_project), NAME(stretch_mix), NAME(turn_columns),
     NAME(square_columns), NAME(fold), NAME(pulse_fold), NAME(pulse_coefficients), NAME(axes_eigen), NAME(stretch_fold),
-    NAME(pairs),
+    NAME(grow), NAME(pairs),
 };
 
 #undef PAIR_LANES

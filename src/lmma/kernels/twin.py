@@ -358,6 +358,12 @@ def lm_update(vectors: Array, keep: Array, gain: Array, z_mean: Array, *, thread
         part += np.multiply(gains[rows], z_mean[columns], out=_spare_like(part))
 
 
+def fade(path: Array, keep: float, gain: float, step: Array) -> None:
+    """Set ``path`` to ``keep * path + gain * step``."""
+    path *= keep
+    path += gain * step
+
+
 def lm_gram(gram: Array, keep: Array, gain: Array, u: Array, length2: float) -> None:
     """Take ``gram`` = V V^T where :func:`lm_update` takes V; ``u`` = V z_mean, ``length2`` = |z_mean|^2."""
     half = keep * u

@@ -302,3 +302,25 @@ def add_squares(rows: Array, against: int, fade: float, total: Array, *, threads
     total += np.tril(more.T @ more)
     total -= np.tril(less.T @ less)
     total.flat[:: len(total) + 1] -= fade
+
+
+def grow(change: Array, columns: Array, inverse: Array) -> None:
+    """Multiply a matrix by I + G/2 from the right, and its inverse accordingly; set G to 0.
+
+    Parameters
+    ----------
+    change : ndarray, (n, n)
+        G, symmetric, of which the lower triangle is read.
+    columns : ndarray, (n, n)
+        The matrix, a column of it in each row.
+    inverse : ndarray, (n, n)
+        Its inverse.
+    """
+    diagonal = change.reshape(-1)[:: len(change) + 1]
+    change += change.T
+    change /= 2
+    diagonal /= 2
+    columns += change @ columns
+    diagonal += 1
+    inverse[...] = np.linalg.solve(change, inverse)
+    change[...] = 0

@@ -181,19 +181,11 @@ class FullCore(Core):
 
     def _multiply(self) -> None:
         """Set A to A (I + G/2), and its inverse accordingly."""
-        diagonal = self.change.reshape(-1)[:: len(self.change) + 1]
-        self.change += self.change.T
-        self.change /= 2
-        diagonal /= 2
-        self.matrix += self.matrix @ self.change
+        kernels.grow(self.change, self.matrix.T, self.inverse)
+        self.waiting = 0
         self.age += 1
         if self.age % RENEW == 0:
             self.inverse[...] = np.linalg.inv(self.matrix)
-        else:
-            diagonal += 1
-            self.inverse[...] = np.linalg.solve(self.change, self.inverse)
-        self.change[...] = 0
-        self.waiting = 0
         if self.age % WATCH and self.age > WATCH:
             return
         kappa = np.einsum("ij,ij->i", self.matrix, self.matrix)

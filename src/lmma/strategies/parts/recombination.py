@@ -126,9 +126,10 @@ def cumulate(path: Array, rate: float, mu_w: float, step: Array, *, add: bool = 
 
     p_sigma, p_c and every direction vector m_i of the paper obey this one recursion.
     """
-    path *= 1.0 - rate
     if add:
-        path += math.sqrt(mu_w * rate * (2.0 - rate)) * step
+        kernels.fade(path, 1.0 - rate, math.sqrt(mu_w * rate * (2.0 - rate)), step)
+    else:
+        path *= 1.0 - rate
 
 
 def cumulate_all(path: Array, rate: float, steps: Array) -> Array:
@@ -152,7 +153,7 @@ def _fading(rate: float, count: int, dtype: np.dtype[Any]) -> tuple[float, Array
 def squared_length(vector: Array) -> float:
     """Return |vector|^2, in double precision where single is too narrow for it."""
     if vector.dtype is FLOAT64:
-        return float(np.dot(vector, vector))
+        return float(vector.dot(vector))
     with np.errstate(over="ignore"):
         length2 = float(np.dot(vector, vector))
     return length2 if length2 < math.inf else squared_length(vector.astype(np.float64))

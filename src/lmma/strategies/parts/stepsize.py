@@ -72,7 +72,7 @@ class CSA(StepSizeRule):
 
     def factor(self) -> float:
         """Return more than 1 where the path is longer than that of a random walk."""
-        length2 = float(np.dot(self.path, self.path))
+        length2 = float(self.path.dot(self.path))
         n = len(self.path)
         excess = math.sqrt(length2) / expected_norm(n) - 1.0 if self.norm else length2 / n - 1.0
         exponent = self.c_sigma * self.pace / self.damping * excess
