@@ -1,4 +1,4 @@
-"""Draw docs/images/noise.svg: searches of noisy functions, with and without noise handling.
+"""Draw docs/images/noise.svg and noise_run.svg: searches of noisy functions, and one as it draws itself.
 
 python docs/tools/noise.py
 """
@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import lmma
-from lmma.output.plotting.style import COLOURS, quieten, thousands
+from lmma.output.plotting.style import COLOURS, quieten, save, thousands
 
 PICTURE = Path(__file__).resolve().parents[1] / "images" / "noise.svg"
 N, BUDGET = 40, 40_000
@@ -36,8 +36,19 @@ def path(add: float, times: float, noise: str | None) -> tuple[list[int], list[f
     return evaluations[::8], truth[::8], quality[::8]  # enough for a picture
 
 
+def run() -> None:
+    """Draw what ``result.plot()`` shows."""
+    rng = np.random.default_rng(1)
+    result = lmma.minimize(
+        lambda x: float(x @ x + rng.standard_normal()), np.full(20, 3.0), 1.0, rng=1, noise="auto",
+        maxfevals=10_000, history=True,
+    )  # fmt: skip
+    save(result.plot(title="sphere + N(0, 1), n = 20"), PICTURE.with_name("noise_run.svg"))
+
+
 def main() -> None:
-    """Draw the picture."""
+    """Draw the pictures."""
+    run()
     figure = Figure(figsize=(9.0, 5.6), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, height_ratios=(2, 1))
     for column, (title, (add, times)) in enumerate(KINDS.items()):

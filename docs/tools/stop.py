@@ -70,7 +70,7 @@ ADVICE = {
     "and the call lacks?",
     "stagnation": "Half of all generations (a fifth, where restarts were asked for) brought nothing, "
     "neither for the best nor for the median value. "
-    "Usual causes: a local optimum with a rugged floor (`restarts=`), noise (a larger `popsize`), "
+    'Usual causes: a local optimum with a rugged floor (`restarts=`), [noise](../noise.md) (`noise="auto"`), '
     "or a very long valley (`stagnation=False` and patience).",
     "flat": "All candidates had one and the same value. The function is constant around here, or prints "
     "few digits, or ignores its argument: try `fun(x0)` and `fun(x0 + sigma0)` by hand. A larger "

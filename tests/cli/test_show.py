@@ -173,3 +173,22 @@ def test_what_a_terminal_would_obey_is_spelled_out(capsys, tmp_path):
     assert all(sign.isprintable() for sign in out.replace("\n", ""))
     assert max(map(len, out.splitlines())) < 450
     assert sum(line.startswith("best value") for line in out.splitlines()) == 1
+
+
+def test_a_checkpoint_of_a_noisy_run_shows_averages_beside_the_luckiest_value(shown, tmp_path):
+    rng = np.random.default_rng(1)
+
+    def search(noise, file):
+        start, options = np.full(6, 3.0), {"rng": 1, "maxfevals": 2000, "method": "lm-ma-es"}
+        fun = lambda x: sphere(x) + rng.standard_normal()  # noqa: E731
+        return lmma.minimize(fun, start, 1.0, noise=noise, checkpoint=tmp_path / file, **options)
+
+    result = search("auto", "noisy.npz")
+    said = shown(tmp_path / "noisy.npz")
+    assert said["average"].endswith("of recent candidates")
+    assert float(said["average"].split()[0]) > float(said["best value"]) == pytest.approx(result.fun_seen)
+    assert said["noise"].startswith(
+        f"quality of ranks {max(0.0, result.noise['quality']):.2f}, learning rate"
+    )
+    search(None, "plain.npz")
+    assert {"average", "noise"}.isdisjoint(shown(tmp_path / "plain.npz"))

@@ -10,8 +10,12 @@ from lmma import problems
 from lmma.cli.options import in_shell
 from lmma.evaluation.cluster.driver import VectorDriver
 from lmma.evaluation.seeded import wanted_seeds
+from lmma.run.checkpoint_file import read
+from lmma.run.counters import Counters
 from lmma.run.endings import Stop, in_python
+from lmma.run.observers import Progress, Recorder
 from lmma.run.replicas.replica_driver import ReplicatedDriver
+from lmma.run.stopping import Situation, Stagnation
 from local_transport import LocalTransport, OnTransport
 
 
@@ -80,6 +84,20 @@ def test_steps_stay_long_enough_to_see_the_optimum_through_the_noise(method):
         )
         ends.append(sphere(found.x))
     assert np.median(ends) < 0.12
+
+
+def test_where_the_best_point_is_returned_the_message_says_that_its_value_is_luck(tmp_path):
+    limited = run(noisy(), constraints=lambda x: 1 - x[0])
+    assert "with constraints x is the best point seen, and its value in part luck" in limited.message
+    common = run(lambda x, seed: sphere(x) + np.random.default_rng(seed).standard_normal(), maxfevals=900)
+    assert not common.noise["found"]
+    assert "but ranks hardly do; x is the best point seen, and its value in part luck" in common.message
+    assert "differ" not in run(sphere).message
+
+
+def test_a_checkpoint_does_not_speak_of_a_result_that_is_yet_to_be_evaluated(tmp_path):
+    run(noisy(), checkpoint=tmp_path / "run.npz")
+    assert "luck" not in read(tmp_path / "run.npz")[0]["ended"]
 
 
 def test_without_handling_the_result_is_as_it_was():
@@ -228,9 +246,91 @@ def test_log_and_history_show_quality_and_rate(tmp_path):
     assert last["quality"] == pytest.approx(found.noise["quality"])
     assert last["rate"] == found.noise["rate"] < 1
     assert found.history["rate"][0] == 1
+    assert last["average_fun"] == found.history["average_fun"][-1] > last["best_fun"]
+    assert np.isnan(found.history["average_fun"][0])  # nobody had seen any noise
+
+
+def test_log_and_history_without_noise_have_no_averages(tmp_path):
+    found = run(sphere, history=True, log=tmp_path / "run.jsonl")
+    assert "average_fun" not in found.history
+    assert "average_fun" not in (tmp_path / "run.jsonl").read_text()
+
+
+def test_the_figure_of_a_result_marks_what_it_returned():
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    found = run(noisy(), history=True)
+    above, _, quality, rate = found.plot().axes
+    assert above.get_legend().get_texts()[-1].get_text().startswith(f"result, {found.fun:.3g} ±")
+    assert quality.lines[0].get_ydata()[-1] == pytest.approx(found.noise["quality"])
+    assert rate.lines[0].get_ydata()[-1] == found.noise["rate"]
+
+
+def test_a_record_of_a_version_that_knew_no_noise_goes_on():
+    recorder = Recorder()
+    recorder(Progress(10, 1, 3.0, 1.0, 0, 0.5))
+    state = recorder.get_state()
+    for name in ("quality", "repeats", "rate", "average_fun"):
+        del state[name]
+    other = Recorder()
+    other.set_state(state)
+    assert other.columns() == recorder.columns()
+    assert other.columns()["quality"] == [1.0]
+
+
+def test_a_population_that_grew_resumes_after_a_restart(tmp_path):
+    options = {"noise": "population", "restarts": 2, "tolx": 0.05, "maxfevals": 20_000}
+    whole = run(**options)
+    saved = tmp_path / "run.npz"
+    first, second = whole.runs[0], whole.runs[1]
+    assert first.popsize > 9  # it has grown: the default for six variables is 9
+    run(**{**options, "maxfevals": first.evaluations + second.evaluations // 2}, checkpoint=saved)
+    same(run(**options, checkpoint=saved), whole)
 
 
 def test_a_run_that_stagnates_says_how_noise_is_dealt_with_in_both_languages():
     stop = Stop("stagnation", "stagnation", 300)
     assert "noise='auto' deals with noise" in stop.message(in_python)
     assert "--noise auto deals with noise" in stop.message(in_shell)
+
+
+def stagnant(**about_noise):
+    """Return why a search ends that has stood still, with noise as described."""
+    es = lmma.LMMAES(np.ones(4), 1.0, rng=1, noise=about_noise.pop("treatment"))
+    for name, value in about_noise.items():
+        setattr(es.noise, name, value)
+    rule = Stagnation(4, 8)
+    rule.stagnant_for = 300
+    return rule.check(Situation(es, Counters()))
+
+
+@pytest.mark.parametrize(
+    ("about_noise", "reason", "words", "absent"),
+    [
+        ({"treatment": None}, "stagnation", "noise='auto' deals with noise", "found"),
+        ({"treatment": "auto"}, "stagnation", "no noise was found", "noise="),
+        (
+            {"treatment": "auto", "found": True, "quality": 0.5, "rate": 1e-4},
+            "stagnation",
+            "noise that is being dealt with",
+            "noise=",
+        ),
+        (
+            {"treatment": "auto", "found": True, "quality": 0.1, "rate": 1e-4},
+            "noise",
+            "noise='average' see further",
+            "noise='auto'",
+        ),
+        (
+            {"treatment": "average", "found": True, "quality": 0.1, "repeats": 12.0},
+            "noise",
+            "12 times as many evaluations",
+            "noise=",
+        ),
+    ],
+)
+def test_a_run_that_stagnates_is_not_advised_what_it_does_already(about_noise, reason, words, absent):
+    stop = stagnant(**about_noise)
+    message = stop.message(in_python)
+    assert stop.reason == reason
+    assert words in message
+    assert absent not in message

@@ -98,3 +98,29 @@ def test_a_run_tells_its_line_where_it_began(tmp_path, capsys, monkeypatch):
 
 def test_slow_rates_keep_their_digits():
     assert "0.05/s" in ProgressLine(None, io.StringIO()).line(Progress(5, 1, 0.0, 1.0, 0, 100.0))
+
+
+NOISY = Progress(
+    123_456, 5000, -3.1, 1e-3, 0, 400.0, popsize=22, quality=0.3, rate=0.1, repeats=4.0, average_fun=1.2345678
+)
+
+
+def test_under_noise_the_average_takes_the_place_of_the_best_value():
+    line = ProgressLine(1_000_000, io.StringIO())
+    narrow = line.line(NOISY, 79)
+    assert "average 1.23e+00" in narrow
+    assert "noise: quality 0.30" in narrow
+    assert "best" not in narrow
+    assert "luckiest -3.10e+00" in line.line(NOISY)
+
+
+def test_a_population_that_grows_is_not_called_repeats():
+    assert "4 evaluations a candidate" in ProgressLine(None, io.StringIO()).line(NOISY)
+    assert "4 times the candidates" in ProgressLine(None, io.StringIO(), grows=True).line(NOISY)
+
+
+def test_noise_is_shown_as_long_as_it_is_treated():
+    calmer = Progress(10, 1, 0.0, 1.0, 0, 1.0, quality=0.9, rate=0.5)
+    assert "noise: quality 0.90" in ProgressLine(None, io.StringIO()).line(calmer)
+    calm = Progress(10, 1, 0.0, 1.0, 0, 1.0, quality=0.9)
+    assert "noise" not in ProgressLine(None, io.StringIO()).line(calm)

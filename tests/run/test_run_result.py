@@ -133,3 +133,8 @@ def test_the_line_of_a_result_counts_the_variables_of_a_space():
     space = lmma.Space(a=lmma.Real(0, 2), b=lmma.Real(0, 1, shape=3))
     result = lmma.minimize(lambda a, b: a**2 + float(b @ b), space, rng=1, maxfevals=60)
     assert "(n=4)" in repr(result)
+
+
+def test_noise_is_printed_in_three_digits():
+    noise = {"quality": 0.123456, "found": True, "rate": 0.05}
+    assert "noise: quality 0.123, found True, rate 0.05" in str(RunResult(x=np.ones(2), noise=noise))

@@ -50,6 +50,21 @@ def test_a_noisy_search_resumes_to_the_same_end(method, treatment):
     assert same_state(es, twin)
 
 
+@pytest.mark.parametrize("method", ["pulse", "pulse-full"])
+def test_a_population_that_grows_while_rows_wait_forgets_them(method):
+    es = lmma.strategy(method, np.ones(40), 1.0, rng=1, noise="population")
+    rng = np.random.default_rng(1)
+    while int(es.get_state()["collected.waiting"]) == 0:
+        es.ask()
+        es.tell(rng.standard_normal(es.popsize))
+    es._resize(3 * es.popsize)
+    assert int(es.get_state()["collected.waiting"]) == 0
+    for _ in range(10):  # a warning is an error here: shares of no rows would be NaN
+        es.ask()
+        es.tell(rng.standard_normal(es.popsize))
+    assert np.isfinite(es.mean).all()
+
+
 def test_a_population_grows_under_noise_and_keeps_what_was_learned():
     es = lmma.strategy("lm-ma-es", np.ones(20), 0.1, rng=1, noise="population")
     first = es.popsize

@@ -1,5 +1,7 @@
 """es.plot(): what a strategy was told, as a figure."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -40,10 +42,22 @@ def test_before_anything_was_told_there_is_nothing_to_draw():
 
 
 def test_a_long_run_is_thinned_evenly():
+    def strategy(k):
+        noise = SimpleNamespace(quality=1.0, rate=1.0, repeats=1.0)
+        return SimpleNamespace(
+            evaluations=k,
+            best_fun=float(-k),
+            sigma=1.0,
+            failures=0,
+            popsize=1,
+            noise=noise,
+            average_fun=np.nan,
+        )
+
     trace = Trace()
     for k in range(20_000):
-        trace.take(k, (k, float(-k), 1.0, 0))
-    columns = trace.columns((20_000, -20_000.0, 1.0, 0))
+        trace.take(k, strategy(k))
+    columns = trace.columns(strategy(20_000))
     x = columns["evaluations"]
     assert KEPT / 2 <= len(x) <= KEPT + 1
     assert (x[0], x[-1]) == (0, 20_000)
@@ -53,3 +67,35 @@ def test_a_long_run_is_thinned_evenly():
 def test_the_record_is_no_part_of_the_state():
     es = told("lm-ma-es", 5)
     assert not any("trace" in name for name in es.get_state())
+
+
+@pytest.mark.parametrize(
+    ("noise", "label"),
+    [("auto", "learning rate"), ("average", "repeats"), ("population", "population / first")],
+)
+def test_under_noise_quality_treatment_and_averages_are_drawn(noise, label):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    rng = np.random.default_rng(1)
+    es = lmma.strategy("lm-ma-es", np.full(10, 3.0), 1.0, rng=1, noise=noise)
+    count = 0
+
+    def fun(rows):
+        nonlocal count
+        count += len(rows)
+        return np.sum(rows**2, axis=1) + rng.standard_normal(len(rows))
+
+    for _ in range(300):
+        candidates, rows = es.ask(), es.again
+        es.tell(fun(candidates), again=fun(candidates[rows]) if len(rows) else None)
+    above, _, quality, done = es.plot().axes
+    average = above.lines[0]
+    assert average.get_label() == "average of recent candidates"
+    assert (average.get_xdata()[-1], average.get_ydata()[-1]) == (count, es.noise.level)  # repeats count, too
+    assert quality.lines[0].get_ydata()[-1] == es.noise.quality
+    assert done.get_ylabel() == label
+    assert done.lines[0].get_ydata()[-1] == (es.noise.rate if noise == "auto" else es.noise.repeats)
+
+
+def test_where_noise_is_looked_for_and_not_found_nothing_else_is_drawn():
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    assert len(told("lm-ma-es", 60, noise="auto").plot().axes) == 2

@@ -82,7 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument_group("what to show").add_argument
     add("--json", action="store_true", help="print the result as JSON, and nothing else, on standard output")
-    add("--plot", metavar="FILE", help="draw best value and step size into a .png, .svg or .pdf file")
+    add(
+        "--plot",
+        metavar="FILE",
+        help="draw best value and step size, with noise its quality too, into a .png, .svg or .pdf file",
+    )
     add("--save-x", metavar="FILE", help="write the best x to a .npy, .txt or .csv file")
     add("--quiet", action="store_true", help="show no progress")
 
@@ -272,6 +276,14 @@ def refuse_one_file_for_two(args: argparse.Namespace, writing: tuple[str, ...]) 
 def _plot(path: Path, summary: Summary) -> None:
     from lmma.output.plotting.convergence import convergence
     from lmma.output.plotting.style import save
+    from lmma.run.run_result import answer_of
 
-    columns, target = summary.result.history, summary.run.options.ftarget
-    save(convergence(columns, target=target, title=summary.title, variables=summary.variables), path)
+    result, target = summary.result, summary.run.options.ftarget
+    figure = convergence(
+        result.history,
+        target=target,
+        title=summary.title,
+        variables=summary.variables,
+        answer=answer_of(result),
+    )
+    save(figure, path)

@@ -60,7 +60,7 @@ def read_log(file: Path) -> dict[str, list[Any]]:
         records.append(record)
     if not records:
         raise UsageError(f"{file} holds no records yet")
-    names = dict.fromkeys(name for record in (records[0], records[-1]) for name in record)
+    names = dict.fromkeys(name for record in records for name in record)
     return {name: [record.get(name) for record in records] for name in names}
 
 

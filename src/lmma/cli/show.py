@@ -117,6 +117,10 @@ def _checkpoint(file: Path) -> Found:
         raise UsageError(words if str(file) in words else f"checkpoint {file} is refused: {words}") from None
     about, counters, best = header["identity"], header["counters"], arrays.get("best_x")
     sigma = arrays.get("strategy.sigma")
+    names = {"quality": "quality", "rate": "rate", "repeats": "repeats"}
+    if "raw_at_best" not in arrays and _one(arrays.get("strategy.noise.found")):
+        names["average_fun"] = "level"
+    noise = {name: _one(arrays.get(f"strategy.noise.{inside}")) for name, inside in names.items()}
     rows = [
         ("checkpoint", f"{file}"),
         (
@@ -126,6 +130,7 @@ def _checkpoint(file: Path) -> Found:
         ("objective", str(about.get("fun"))),
         ("best value", _value(counters.get("best_fun"))),
         *([("x", vector(best))] if best is not None else []),
+        *_noise(noise),
         ("evaluations", _count(counters.get("evaluations"), counters.get("generation"))),
         ("time", f"{counters.get('seconds', 0.0):.3g} s"),
         *([("step size", f"{sigma.item():.3g}")] if sigma is not None and sigma.size == 1 else []),
@@ -179,6 +184,7 @@ def _log(file: Path) -> Found:
     rows = [
         ("log", f"{file}: {len(columns['evaluations']):,} records"),
         ("best value", _value(min(best, default=math.inf))),
+        *_noise(last),
         ("evaluations", _count(last["evaluations"], last.get("generation"))),
         *([("time", f"{last['seconds']:.3g} s")] if last["seconds"] is not None else []),
         *([("step size", f"{last['sigma']:.3g}")] if last["sigma"] is not None else []),
@@ -188,6 +194,22 @@ def _log(file: Path) -> Found:
         ("to see it", f"lmma plot {shlex.quote(str(file))}, or lmma watch"),
     ]
     return rows, None
+
+
+def _one(array: Any) -> float | None:
+    """Return the number of an array that holds one."""
+    return float(array.item()) if array is not None and array.size == 1 else None
+
+
+def _noise(last: dict[str, Any]) -> list[Row]:
+    """Return what the last record says of noise: without it, nothing."""
+    quality, average = last.get("quality"), last.get("average_fun")
+    if not isinstance(quality, int | float) or quality >= 1:
+        return []
+    rows = [] if average is None else [("average", f"{average:.6g} of recent candidates")]
+    rate, repeats = last.get("rate") or 1, last.get("repeats") or 1
+    done = f", learning rate {rate:.2g}" if rate < 1 else f", repeats {repeats:.3g}" if repeats > 1 else ""
+    return [*rows, ("noise", f"quality of ranks {max(0.0, quality):.2f}{done}")]
 
 
 def _ending(reason: object) -> str:

@@ -47,11 +47,14 @@ class Summary:
     @property
     def x(self) -> Any:
         """The best point as JSON has it: a list, or values by name."""
+        return self._as_json("x")
+
+    def _as_json(self, name: str) -> Any:
         if self.run.options.space is None:
-            return [float(value) for value in self.result.x]
+            return [float(value) for value in self.result[name]]
         from lmma.run.variables import as_json
 
-        return as_json(self.result.x)
+        return as_json(self.result[name])
 
     @property
     def variables(self) -> list[tuple[str, float, str]]:
@@ -89,7 +92,7 @@ class Summary:
     @property
     def popsize(self) -> int:
         """The population size the run began with."""
-        return int(self.result.runs[0].popsize)
+        return self.run.first_popsize
 
     @property
     def sigma0(self) -> float:
@@ -101,9 +104,10 @@ class Summary:
         result = self.result
         found = math.isfinite(result.fun)
         rate = f", {result.nfev / self.seconds:,.0f} evaluations/s" if self.seconds > 0 else ""
-        grown = f", then up to {max(run.popsize for run in result.runs)}" if len(result.runs) > 1 else ""
+        most = max(run.popsize for run in result.runs)
+        grown = f", then up to {most}" if len(result.runs) > 1 or most > self.popsize else ""
         rows = [
-            ("best value", f"{result.fun:.10g}" if found else "none"),
+            ("best value", self._value if found else "none"),
             ("stopped", self.message),
             ("evaluations", f"{result.nfev:,} in {result.nit:,} generations of {self.popsize}{grown}"),
             ("time", f"{self.seconds:.3g} s{rate}"),
@@ -114,6 +118,8 @@ class Summary:
             rows.insert(1, ("x", _first_few(result.x)))
         elif found:
             rows[1:1] = self._named_rows()
+        if result.get("noise", {}).get("found"):
+            rows.append(("noise", noise_in_words(result.noise, self.run.options.noise)))
         if "maxcv" in result:
             rows.insert(1, ("violation", f"{result.maxcv:.3g}"))
         if result.failures:
@@ -135,6 +141,14 @@ class Summary:
         return "\n".join(
             [self.title, *(f"  {label:<11}  {text}".replace("\n", indent) for label, text in rows)]
         )
+
+    @property
+    def _value(self) -> str:
+        """What was found; under noise with its standard error, and no more digits than that bears."""
+        error = self.result.get("fun_error", math.nan)
+        if not math.isfinite(error):
+            return f"{self.result.fun:.10g}"
+        return f"{self.result.fun:.6g} +- {error:.2g} (the luckiest seen: {self.result.fun_seen:.6g})"
 
     def _named_rows(self) -> list[tuple[str, str]]:
         """Return a row for each variable, of the first few; an array is one of them."""
@@ -184,11 +198,28 @@ class Summary:
             "x": self.x,
             **_of_constraints(result),
         }
+        if "noise" in result:
+            fields["noise"] = _finite(result.noise)
+        if "fun_seen" in result:
+            fields |= {
+                "fun_error": result.fun_error,
+                "fun_seen": result.fun_seen,
+                "x_seen": self._as_json("x_seen"),
+            }
         if "polish" in result:
             fields["polish"] = _finite(result.polish)
         if self.run.options.space is not None:
             fields["vector"] = [float(value) for value in self.vector]
         return json.dumps(_finite(fields), allow_nan=False)
+
+
+def noise_in_words(noise: dict[str, Any], treatment: str | None) -> str:
+    """Return in a line how far ranks could be trusted, and what was done about it."""
+    words = f"quality of ranks {max(0.0, noise['quality']):.2f} (1 without noise, 0 by chance)"
+    if noise["repeats"] > 1:
+        what = "times the candidates" if treatment == "population" else "evaluations a candidate"
+        words += f", {noise['repeats']:.3g} {what}"
+    return words + (f", learning rate {noise['rate']:.2g}" if noise["rate"] < 1 else "")
 
 
 def _of_constraints(result: OptimizeResult) -> dict[str, Any]:

@@ -36,7 +36,6 @@ from lmma.run.checkpoint_lock import Lock
 from lmma.run.counters import Counters, SingleRun
 from lmma.run.restarts import Plan
 from lmma.run.result import message
-from lmma.strategies import Strategy
 from lmma.strategies.parts.checks import shown
 from lmma.strategies.registry import methods
 
@@ -238,7 +237,7 @@ def identity(run: Run) -> dict[str, Any]:
         "fun": name_of(run.fun),
         "method": strategy.name,
         "n": strategy.n,
-        "popsize": run.counters.finished[0].popsize if run.counters.finished else first_popsize(strategy),
+        "popsize": run.first_popsize,
         "dtype": strategy.dtype.name,
         "options": repr(sorted(run.options.constants.items())),
         "boundary": None if box is None else box.name,
@@ -265,11 +264,6 @@ def _identity_of_constraints(run: Run) -> dict[str, Any]:
         "constraint_handling": found.handling,
         "feasibility_tol": found.feasibility_tol,
     }
-
-
-def first_popsize(strategy: Strategy) -> int:
-    """Return the population a strategy began with: noise may have let it grow."""
-    return strategy.popsize if strategy.noise.treatment is None else strategy.noise.first_popsize
 
 
 def digest_of(*arrays: Any) -> str:

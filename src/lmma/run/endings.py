@@ -36,6 +36,7 @@ class Stop:
     value: float = math.nan
     limit: float = math.nan
     error: str = ""  # the words of an exception that ended the run
+    words: str = ""  # in place of the ending's, where less is to be advised
 
     @property
     def ending(self) -> Ending:
@@ -45,7 +46,7 @@ class Stop:
 
     def message(self, spell: Spell) -> str:
         """Return the reason in plain words, with arguments as ``spell`` writes them."""
-        return self.ending.words.format_map(_Words(self, spell))
+        return (self.words or self.ending.words).format_map(_Words(self, spell))
 
 
 class _Words(Mapping[str, Any]):

@@ -155,10 +155,15 @@ def _seeded(run: Run, evaluate: Evaluator, row: Array, number: int) -> Array:
 def words(run: Run) -> str:
     """Return what a user should know of the noise of a run that has ended; empty where there is none."""
     verdict, noise = run.verdict, run.strategy.noise
-    if verdict is None:
-        return ""
     spread = f"by about {noise.spread:.3g}" if noise.spread > 0 else "as noise does"
-    text = f"Values of fun differ from call to call {spread}: x is the mean of the search, "
+    text = f"Values of fun differ from call to call {spread}"
+    if verdict is None:
+        to_come = run.strategy.constraints is None and (noise.found or run.centre.level < math.inf)
+        if to_come or not noise.differs:
+            return ""
+        why = "and with constraints" if noise.found else "but ranks hardly do;"
+        return f"{text}, {why} x is the best point seen, and its value in part luck."
+    text += ": x is the mean of the search, "
     if verdict.count:
         return (
             text

@@ -38,9 +38,11 @@ class Progress:
     quality: float = 1.0  # agreement of repeated rankings: 1 without noise, or where nobody looked
     repeats: float = 1.0  # evaluations of a candidate, or population in units of the first one
     rate: float = 1.0  # learning rate of the mean
+    average_fun: float = math.nan  # fading mean of all values, since noise was found; NaN if there is none
 
 
-OF_NOISE = frozenset(("quality", "repeats", "rate"))
+OF_NOISE = {"quality": 1.0, "repeats": 1.0, "rate": 1.0, "average_fun": math.nan}  # where nobody looked
+RARE = ("violation", "average_fun")  # NaN where there is nothing to say
 
 
 class Recorder:
@@ -94,8 +96,9 @@ class Recorder:
         """Go on from a state of :meth:`get_state`."""
         whole = ("evaluations", "generation", "failures", "popsize", "restarts", "late")
         names = list(Progress.__dataclass_fields__)
-        if OF_NOISE.isdisjoint(state):  # of a version that did not look for noise
-            state = state | {name: np.ones(len(state["evaluations"])) for name in OF_NOISE}
+        if OF_NOISE.keys().isdisjoint(state):  # of a version that did not look for noise
+            count = len(state["evaluations"])
+            state = state | {name: np.full(count, value) for name, value in OF_NOISE.items()}
         rows = zip(*(state[name].tolist() for name in names), strict=True)
         snapshots = [
             Progress(**{k: int(v) if k in whole else v for k, v in zip(names, row, strict=True)})
@@ -152,9 +155,11 @@ class JsonLog:
             self._file.close()
 
     def _write(self, progress: Progress, reason: str = "") -> None:
-        record: dict[str, Any] = {k: v if math.isfinite(v) else None for k, v in asdict(progress).items()}
-        if math.isnan(progress.violation):  # nobody has asked
-            del record["violation"]
+        record: dict[str, Any] = {
+            name: value if math.isfinite(value) else None
+            for name, value in asdict(progress).items()
+            if not (name in RARE and math.isnan(value))
+        }
         record |= self.more()
         if reason:
             record["reason"] = reason

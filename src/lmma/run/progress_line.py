@@ -21,6 +21,8 @@ class ProgressLine:
         Where to write; standard error by default.
     begun : tuple of int and float
         Evaluations and seconds of earlier processes: a rate is that of this one.
+    grows : bool
+        Whether noise is treated by a larger population, and not by more evaluations of a candidate.
     """
 
     def __init__(
@@ -30,11 +32,13 @@ class ProgressLine:
         *,
         maxtime: float | None = None,
         begun: tuple[int, float] = (0, 0.0),
+        grows: bool = False,
     ) -> None:
         self.status = StatusLine(stream)
         self.maxfevals = maxfevals
         self.maxtime = maxtime
         self.begun = begun
+        self.grows = grows
         self._last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
@@ -62,7 +66,11 @@ class ProgressLine:
         if self.maxfevals is not None:
             share = f" ({min(1.0, progress.evaluations / self.maxfevals):.0%})"
         yield 0, f"{progress.evaluations:>9,} evaluations{share}"
-        yield 1, f"best {progress.best_fun:.6e}"
+        if progress.average_fun == progress.average_fun:  # then the best value is luck
+            yield 1, f"average {progress.average_fun:.2e}"
+            yield 10, f"luckiest {progress.best_fun:.2e}"
+        else:
+            yield 1, f"best {progress.best_fun:.6e}"
         if progress.violation > 0:
             yield 3, f"violation {progress.violation:.2e}"
         if progress.failures:
@@ -75,12 +83,13 @@ class ProgressLine:
             yield 4, f"restart {progress.restarts}"
         yield 6, f"{rate:,.0f}/s" if rate >= 10 or rate == 0 else f"{rate:.2g}/s"
         yield 7, f"sigma {progress.sigma:.2e}"
-        if progress.quality < 0.8:
-            yield 5, f"noise: quality {progress.quality:.2f}"
+        if progress.quality < 0.8 or progress.rate < 1.0 or progress.repeats > 1.0:
+            yield 5, f"noise: quality {max(0.0, progress.quality):.2f}"
             if progress.rate < 1.0:
                 yield 9, f"rate {progress.rate:.2g}"
             if progress.repeats > 1.0:
-                yield 8, f"{progress.repeats:.3g} evaluations a candidate"
+                what = "times the candidates" if self.grows else "evaluations a candidate"
+                yield 8, f"{progress.repeats:.3g} {what}"
 
     def _rate(self, progress: Progress) -> float:
         """Return evaluations a second, of this process."""

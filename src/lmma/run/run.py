@@ -95,7 +95,8 @@ class Run:
         self.constraints = self.setup.constraints
         self.strategy = self.setup.first()
         self.key = self.strategy.key
-        self.plan = Plan(0, self.strategy.popsize)
+        self.first_popsize = self.strategy.popsize  # restarts have others, and noise may let it grow
+        self.plan = Plan(0, self.first_popsize)
         self.rules = rules_for(options, self.strategy)
         self.centre = Centre(self.strategy.n)
         self.verdict: Verdict | None = None
@@ -178,7 +179,8 @@ class Run:
     def _line(self) -> ProgressLine:
         counters, options = self.counters, self.options
         begun = (counters.evaluations, counters.seconds)
-        return ProgressLine(options.maxfevals, maxtime=options.maxtime, begun=begun)
+        grows = options.noise == "population"
+        return ProgressLine(options.maxfevals, maxtime=options.maxtime, begun=begun, grows=grows)
 
     def _release(self) -> None:
         """Let go of workers and of the checkpoint, which others may use from now on."""
@@ -206,6 +208,7 @@ class Run:
             quality=strategy.noise.quality,
             repeats=strategy.noise.repeats,
             rate=strategy.noise.rate,
+            average_fun=strategy.average_fun,
         )
 
     def single_runs(self, reason: str) -> list[SingleRun]:

@@ -43,7 +43,8 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     def plot(self, *, target: float | None = None, title: str | None = None) -> Any:
         """Return a ``matplotlib.figure.Figure`` of the best value and the step size over evaluations.
 
-        It needs the record that ``minimize(..., history=True)`` keeps.
+        It needs the record that ``minimize(..., history=True)`` keeps. Under noise it also shows the average
+        of recent candidates, the result, how far ranks can be trusted, and what was done about it.
         """
         history = self.get("history")
         if not history:
@@ -52,7 +53,7 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
 
         if title is None:
             title = f"{self.get('method', 'run')}, n = {len(self.get('vector', self['x']))}"
-        return convergence(history, target=target, title=title)
+        return convergence(history, target=target, title=title, answer=answer_of(self))
 
     def __repr__(self) -> str:
         found = f"fun={_number(self['fun'])}" if "fun" in self else "no value"
@@ -99,6 +100,12 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
         return [*self.keys(), "plot", "save"]
 
 
+def answer_of(result: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """Return evaluations, value and standard error of a result under noise; None if there was none."""
+    error = result.get("fun_error", math.nan)
+    return (result["nfev"], result["fun"], error) if math.isfinite(error) else None
+
+
 def summary(name: str, value: Any) -> str:
     """Return one quantity of a result in at most one line."""
     if isinstance(value, np.ndarray):
@@ -111,6 +118,9 @@ def summary(name: str, value: Any) -> str:
         return _number(value)
     if isinstance(value, str):
         return one_line(value, MESSAGE * WIDTH if name == "message" else WIDTH)
+    if name == "noise" and isinstance(value, Mapping):
+        known = (f"{each} {v if isinstance(v, bool) else _number(v, 3)}" for each, v in value.items())
+        return one_line(", ".join(known), WIDTH)
     if name == "history" and isinstance(value, Mapping):
         snapshots = max((len(column) for column in value.values()), default=0)
         return f"{snapshots:,} snapshots of {one_line(', '.join(map(str, value)), WIDTH - 24)}"
@@ -131,7 +141,7 @@ def vector(x: Any) -> str:
     return f"{one_line(text, WIDTH)}{f' (n = {len(x):,})' if len(x) > 6 else ''}"
 
 
-def _number(value: Any) -> str:
+def _number(value: Any, digits: int = 10) -> str:
     if not isinstance(value, int | float | np.number):
         return one_line(shown(value), WIDTH)
-    return f"{value:.10g}" if math.isfinite(value) else str(float(value))
+    return f"{value:.{digits}g}" if math.isfinite(value) else str(float(value))

@@ -235,6 +235,21 @@ class Stagnation(Rule):
                "larger {popsize} or {noise['average']} see further; {stagnation[False]} goes on.",
                restarts=True),
     )  # fmt: skip
+    WATCHED = (
+        "Stagnated: no progress over the last {value:.0f} generations, and no noise was found that would "
+        "explain it; {restarts[=]} tries elsewhere, {stagnation[False]} goes on."
+    )
+    TREATED = (
+        "Stagnated: no progress over the last {value:.0f} generations, with noise that is being dealt with; "
+        "more samples inside fun or a larger {popsize} see further, {restarts[=]} tries elsewhere, "
+        "{stagnation[False]} goes on."
+    )
+    AVERAGED = (
+        "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 without noise, 0 by "
+        "chance), so what progress is left is hidden, although there were {limit:.3g} times as many "
+        "evaluations a generation. More samples inside fun or a larger {popsize} see further; "
+        "{stagnation[False]} goes on."
+    )
     STATE = ("stride", "seen", "judged_at", "stagnant_for", "best", "median")
     KEPT = 4096
 
@@ -280,8 +295,10 @@ class Stagnation(Rule):
             self.stagnant_for = 0
             return None
         if noise.found and noise.quality < UNSEEN:
-            return Stop("noise", "noise", max(0.0, noise.quality))
-        return Stop("stagnation", "stagnation", self.stagnant_for)
+            words = self.AVERAGED if noise.repeats > 1 else ""
+            return Stop("noise", "noise", max(0.0, noise.quality), noise.repeats, words=words)
+        words = "" if noise.treatment is None else self.TREATED if noise.found else self.WATCHED
+        return Stop("stagnation", "stagnation", self.stagnant_for, words=words)
 
     @property
     def window(self) -> int:

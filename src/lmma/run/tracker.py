@@ -113,6 +113,7 @@ def _named(progress: Progress) -> dict[str, float]:
     """Return the numbers of a generation, by the names that tools group them by."""
     values = {
         "value/best": progress.best_fun,
+        "value/average": progress.average_fun,  # NaN where there is no noise
         "search/sigma": progress.sigma,
         "search/step": progress.step,
         "search/popsize": progress.popsize,

@@ -320,7 +320,7 @@ class Strategy(_Recorded, Stateful):
                 self._treat_noise(raw)
             self.sigma = min(self.sigma, self.max_sigma)
         self.generation = generation + 1  # [A1:20]
-        self.trace.take(generation, (self.evaluations, self.best_fun, self.sigma, self.failures))
+        self.trace.take(generation, self)
         self._asked = None
         if self.noise.treatment is not None and self.noise.wanted_popsize != self.popsize:
             self._resize(self.noise.wanted_popsize)
@@ -331,12 +331,12 @@ class Strategy(_Recorded, Stateful):
     def plot(self, *, target: float | None = None, title: str | None = None) -> Any:
         """Return a ``matplotlib.figure.Figure`` of the best value and the step size over evaluations.
 
-        It shows what this object has been told, in at most a thousand points.
+        It shows what this object has been told, in at most a thousand points; under noise also the average of
+        recent candidates, how far ranks can be trusted, and what is done about it.
         """
         if not self.generation:
             raise ValueError("es.plot() draws what was told: nothing was yet")
-        last = (self.evaluations, self.best_fun, self.sigma, self.failures)
-        return draw(self.trace.columns(last), target, title or f"{self.name}, n = {self.n}")
+        return draw(self.trace.columns(self), target, title or f"{self.name}, n = {self.n}")
 
     @property
     def result(self) -> OptimizeResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,9 @@ from lmma.strategies.parts.recombination import Array, Indices
 from lmma.strategies.parts.steady_metric import FullMetric, forget_lengths, size_taken, slow_down
 
 if TYPE_CHECKING:
+    from lmma.strategies.parts.constraints import Constrained
     from lmma.strategies.parts.noise import Treatment
+    from lmma.strategies.parts.trace import Trace
 
 REACH = 1e3  # times the initial step: so far noise may lengthen steps
 
@@ -28,6 +31,8 @@ class NoisyHooks(Hooks):
     z: Array
     sigma0: float
     noise: Noise
+    trace: Trace
+    constraints: Constrained | None
     _noise_factor: float = 1.0  # what the treatment makes of sigma after this generation
     _scales_before: Array | None = None  # those of the metric, where it is slowed down
 
@@ -66,6 +71,15 @@ class NoisyHooks(Hooks):
         words = np.random.SeedSequence((*self.key, self.round_number(repeat))).generate_state(1)
         return int(words[0])
 
+    @property
+    def average_fun(self) -> float:
+        """Fading mean of the values of all candidates, since noise was found; NaN where there is none.
+
+        With constraints it is NaN, too: the values of infeasible candidates say nothing.
+        """
+        known = self.noise.found and self.constraints is None and math.isfinite(self.noise.level)
+        return self.noise.level if known else math.nan
+
     def averaged_mean(self) -> Array:
         """Return the mean, averaged over the last generations since noise was found; inside the bounds."""
         return self._inside(self.noise.centre.astype(self.dtype))
@@ -75,6 +89,7 @@ class NoisyHooks(Hooks):
         repeats = (
             None if again is None else checked_values(again, len(self.again), "again", "row in es.again")
         )
+        self.trace.repeated += 0 if repeats is None else len(repeats)
         values, self._noise_factor = self.noise.take(raw, repeats, self.generation, self.sigma)
         self._scales_before = None
         if (metric := self._damped_metric) is not None:

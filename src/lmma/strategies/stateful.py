@@ -81,6 +81,8 @@ class Stateful(Candidates):
         self._initialise()
         fresh = self.get_state()  # what has a place for each candidate starts anew
         kept = {name: old for name, old in state.items() if np.shape(old) == np.shape(fresh.get(name, old))}
+        if "collected.held" not in kept:  # rows that waited are gone, so must be what counts them
+            kept = {name: old for name, old in kept.items() if not name.startswith("collected.")}
         kept["noise.popsize"] = popsize
         self.set_state(fresh | kept)
 

@@ -3,8 +3,8 @@
 ===================  ===============================================================================
 function             what it draws
 ===================  ===============================================================================
-``convergence``      best value and step size of one run or several over evaluations
-``panels``           a log in four panels: value, step size, step length, speed
+``convergence``      best value and step size of runs over evaluations; under noise its quality
+``panels``           a log in four panels: value, step size, step length, speed; two more under noise
 ``draw``             panels of medians with quartile bands, as in the paper, from :class:`FigureData`
 ``time_per_sample``  internal cost over n, from the record of ``lmma bench cost``
 ``attack_gallery``   originals, differences and adversarial images

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from lmma.output.plotting import noisy_figures as noise
 from lmma.output.plotting.style import COLOURS, draw_violation, looks, quieten, thousands
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ def convergence(
     target: float | None = None,
     title: str = "",
     variables: Sequence[tuple[str, float, str]] = (),
+    answer: tuple[float, float, float] | None = None,
 ) -> Figure:
     """Return a figure of the best value and, below it, the step size over evaluations.
+
+    Where noise was found, the average of recent candidates is drawn beside the luckiest value, and below the
+    step size how far ranks can be trusted and what was done about it.
 
     Parameters
     ----------
@@ -36,23 +41,30 @@ def convergence(
         What stands above the figure.
     variables : sequence of (name, position, value)
         Variables to show beside it, each at its position between its limits, 0 to 1.
+    answer : (evaluations, value, standard error), optional
+        What a noisy run returned.
 
     Notes
     -----
-    Values are shown on a logarithmic scale if all of them are positive, on a linear one otherwise.
+    Values are shown on a logarithmic scale if all of them are positive, on a linear one otherwise. Under
+    noise the averages decide that: a lucky value that is not positive is then below the figure.
     """
     from matplotlib.figure import Figure  # and not pyplot, which keeps global state
 
     one = "evaluations" in records
     runs = {"": cast(Columns, records)} if one else cast(Mapping[str, Columns], records)
     shown = variables[:MOST]
-    size = (11.0, max(5.0, 1.0 + 0.17 * len(shown))) if shown else (7.2, 5.0)
+    noisy = [name for name, run in runs.items() if noise.is_noisy(run)]
+    height = 7.4 if noisy else 5.0
+    size = (11.0, max(height, 1.0 + 0.17 * len(shown))) if shown else (7.2, height)
     figure = Figure(figsize=size, layout="constrained")
     left: Any = figure
     if shown:
         left, right = cast(Any, figure.subfigures(1, 2, width_ratios=(1.25, 1)))
         _show(right.subplots(), shown, len(variables) - len(shown))
-    above, below = left.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
+    ratios = (2.2, 1, 1, 1) if noisy else (2.2, 1)
+    axes = left.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
+    above, below = axes[:2]
     style = looks(list(runs))
     lowest = min(
         (_draw(above, below, style[name], name, run) for name, run in runs.items()), default=math.inf
@@ -65,22 +77,24 @@ def convergence(
         above.text(0.5, 0.5, "no evaluation gave a number", transform=above.transAxes, ha="center")
     if target is not None and (target > 0 or lowest <= 0):
         _mark(above, target)
-    if not one and above.get_legend_handles_labels()[0]:
-        above.legend(frameon=False, loc="upper right")
     above.set_ylabel("best value")
     below.set_ylabel(r"step size $\sigma$")
-    below.set_xlabel("evaluations")
-    below.xaxis.set_major_formatter(thousands)
-    below.set_xlim(left=0)
-    quieten(above)
-    quieten(below)
+    if noisy:
+        _show_noise(axes, {name: runs[name] for name in noisy}, style, (target, answer))
+    if (noisy or not one) and above.get_legend_handles_labels()[0]:
+        above.legend(frameon=False, loc="upper right")
+    axes[-1].set_xlabel("evaluations")
+    axes[-1].xaxis.set_major_formatter(thousands)
+    axes[-1].set_xlim(left=0)
+    for place in axes:
+        quieten(place)
     if title:
         figure.suptitle(title, fontsize=11)
     return figure
 
 
 def _draw(above: Axes, below: Axes, look: tuple[str, str], label: str, columns: Columns) -> float:
-    """Draw one run; return its lowest value, infinity if it found none."""
+    """Draw one run; return its lowest value, under noise its lowest average; infinity if it found none."""
     points = [
         point
         for point in zip(columns["evaluations"], columns["best_fun"], columns["sigma"], strict=True)
@@ -91,10 +105,37 @@ def _draw(above: Axes, below: Axes, look: tuple[str, str], label: str, columns: 
         return math.inf
     evaluations, values, sigmas = zip(*points, strict=True)
     colour, marker = look
+    averaged = noise.averages(columns)
+    # Two step sizes take turns where the mean is damped: a thick line of them would be a band
+    below.plot(evaluations, sigmas, color=colour, linewidth=0.6 if averaged else 1.2)
+    if averaged:
+        noise.draw_values(above, columns, averaged, look, label)
+        return min(value for value in averaged if math.isfinite(value))
     above.plot(evaluations, values, color=colour, linewidth=1.8, marker=marker, markevery=[-1], markersize=5,
                label=label)  # fmt: skip
-    below.plot(evaluations, sigmas, color=colour, linewidth=1.2)
     return float(min(values))
+
+
+def _show_noise(
+    axes: Sequence[Axes],
+    runs: Mapping[str, Columns],
+    style: Mapping[str, tuple[str, str]],
+    marked: tuple[float | None, tuple[float, float, float] | None],
+) -> None:
+    """Draw quality and treatment below, and name what there is above."""
+    above, _, quality, treatment = axes
+    done = []
+    for name, columns in runs.items():
+        noise.draw_quality(quality, columns, style[name][0])
+        done.append(noise.draw_treatment(treatment, columns, style[name][0]))
+    quality.set_ylabel("quality")
+    treatment.set_ylabel(", ".join(dict.fromkeys(done)))
+    target, answer = marked
+    if answer is not None:
+        noise.mark_answer(above, *answer)
+    if any(noise.averages(columns) for columns in runs.values()):
+        above.set_ylabel("value" if "" in runs else "value, luckiest dashed")
+        noise.leave_luck_below(above, runs.values(), [target, None if answer is None else answer[1]])
 
 
 def _show(axes: Axes, variables: Sequence[tuple[str, float, str]], hidden: int) -> None:

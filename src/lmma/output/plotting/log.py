@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from lmma.output.plotting import noisy_figures as noise
 from lmma.output.plotting.style import COLOURS, draw_violation, quieten, thousands
 
 if TYPE_CHECKING:
@@ -23,15 +24,15 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
     ----------
     columns : mapping
         ``evaluations, best_fun, sigma, step, seconds, restarts``, one list each, None where a number is
-        not finite; ``quality, rate, repeats`` where noise was looked for. If there are ``positions``,
-        dicts of name: position between limits, a panel below shows those that moved most.
+        not finite; ``quality, rate, repeats, average_fun`` where noise was looked for or found. If there are
+        ``positions``, dicts of name: position between limits, a panel below shows those that moved most.
     title : str
         What stands above the figure.
     """
     from matplotlib.figure import Figure  # and not pyplot, which keeps global state
 
     named = [positions or {} for positions in columns.get("positions", ())]
-    noisy = any(value is not None and value < 1 for value in columns.get("quality", ()))
+    noisy = noise.is_noisy(columns)
     rows = 3 if noisy else 2
     figure = Figure(figsize=(9.0, 3.0 * (rows + any(named))), layout="constrained")
     above: Any = figure
@@ -47,28 +48,42 @@ def panels(columns: Columns, *, title: str = "") -> Figure:
         (axes[1, 0], "step length a coordinate", columns["step"], COLOURS[2]),
         (axes[1, 1], "evaluations a second", rates, COLOURS[3]),
     ]
-    if noisy:
-        shown.append((axes[2, 0], "agreement of repeated ranks", columns["quality"], COLOURS[0]))
-        shown.append((axes[2, 1], "learning rate of the mean", columns["rate"], COLOURS[1]))
     for place, label, values, colour in shown:
-        linear = values is rates or (noisy and values is columns["quality"])
-        _draw(place, evaluations, values, colour, linear=linear)
+        _draw(place, evaluations, values, colour, linear=values is rates)
         place.set_ylabel(label)
         if values is columns["sigma"]:
             draw_violation(place, evaluations, columns.get("violation", ()))
+    if noisy:
+        _show_noise(axes, columns)
+    for place in axes.flat:
         for at in _changes(evaluations, columns.get("restarts", ())):
             place.axvline(at, color="0.7", linewidth=0.8, zorder=0)
         quieten(place)
     axes[1, 1].set_ylim(bottom=0)
-    if noisy and max(float(value or 1) for value in columns["repeats"]) > 1:
-        _draw(axes[2, 1], evaluations, columns["repeats"], COLOURS[2], linear=False)
-        axes[2, 1].set_ylabel("learning rate of the mean; repeats")
     for place in axes[-1]:
         place.set_xlabel("evaluations")
         place.xaxis.set_major_formatter(thousands)
+        if noisy:
+            place.locator_params(axis="x", nbins=6)
     if title:
         figure.suptitle(title, fontsize=11)
     return figure
+
+
+def _show_noise(axes: Any, columns: Columns) -> None:
+    """Draw quality and treatment below, and averages in place of the best value."""
+    noise.draw_quality(axes[2, 0], columns, COLOURS[4])
+    axes[2, 0].set_ylabel("quality: agreement of repeated ranks")
+    axes[2, 1].set_ylabel(noise.draw_treatment(axes[2, 1], columns, COLOURS[5]))
+    if averaged := noise.averages(columns):
+        place = axes[0, 0]
+        place.clear()
+        noise.draw_values(place, columns, averaged, (COLOURS[0], "o"))
+        if min(filter(math.isfinite, averaged)) > 0:
+            place.set_yscale("log")
+        noise.leave_luck_below(place, [columns])
+        place.set_ylabel("value")
+        place.legend(frameon=False, fontsize=8, loc="upper right")
 
 
 def _draw(
