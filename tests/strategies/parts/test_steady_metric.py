@@ -1,9 +1,12 @@
 """The metric under noise: a full one learns directions and leaves sizes to sigma, scales slow down."""
 
+import math
+
 import numpy as np
 import pytest
 
 import lmma
+from lmma.strategies.parts import steady_metric
 from lmma.strategies.parts.steady_metric import (
     CREDIBLE,
     LEARNS,
@@ -61,6 +64,12 @@ def test_a_row_of_zeros_stays_one():
     assert not images.any()
 
 
+@pytest.fixture
+def _nothing_is_forgotten(monkeypatch):
+    monkeypatch.setattr(steady_metric, "MEMORY", math.inf)
+
+
+@pytest.mark.usefixtures("_nothing_is_forgotten")
 def test_the_size_is_handed_over_and_nothing_else_changes(transform):
     transform.core.matrix *= 0.01
     transform.core.inverse *= 100
@@ -82,15 +91,28 @@ def test_a_size_that_was_taken_is_not_taken_again(transform):
     np.testing.assert_array_equal(transform.core.matrix, kept)
 
 
-def test_strong_axes_move_into_the_matrix(transform):
+@pytest.mark.usefixtures("_nothing_is_forgotten")
+def test_strong_axes_move_into_the_matrix_and_the_path_stays_what_it_is(transform):
     axes = np.linalg.qr(np.random.default_rng(3).standard_normal((N, N)))[0]
-    transform.short_axes[:2] = axes[:2]
-    transform.contraction[:2] = 10 * STRONG, 5.0
-    before = matrix_of(transform)
+    transform.short_axes[:2], transform.long_axes[:2] = axes[:2], axes[1:3]
+    transform.contraction[:2], transform.expansion[:2] = (10 * STRONG, 5.0), (50 * STRONG, 3.0)
+    transform.path[...] = 30 * axes[1] + axes[5]
+    before, path = matrix_of(transform), transform.core.times(transform.contracted(transform.path))
     size = size_taken(transform)
     after = matrix_of(transform)
     assert not transform.gains.any()
     np.testing.assert_allclose(size * after, before, rtol=1e-7, atol=1e-9 * np.abs(before).max())
+    np.testing.assert_allclose(
+        size * transform.core.times(transform.path), path, atol=1e-7 * np.abs(path).max()
+    )
+
+
+def test_a_matrix_that_learns_nothing_becomes_the_identity(transform):
+    for _ in range(6 * round(steady_metric.MEMORY * N * N / transform.core.enough)):
+        transform.core.matrix *= 1.001  # as if it had changed
+        size_taken(transform)
+    np.testing.assert_allclose(transform.core.matrix, transform.core.matrix[0, 0] * np.eye(N), atol=0.01)
+    np.testing.assert_allclose(transform.core.inverse @ transform.core.matrix, np.eye(N), atol=1e-9)
 
 
 def test_nothing_is_taken_while_the_matrix_is_summed_up(transform):
@@ -119,18 +141,20 @@ def test_scales_are_free_while_the_mean_is_hardly_damped():
     np.testing.assert_array_equal(scales, [2.0, 3.0])
 
 
-@pytest.mark.parametrize("method", ["pulse", "pulse-full"])
-def test_the_metric_stays_sound_where_values_are_nothing_but_noise(method):
-    rng = np.random.default_rng(1)
-    es = lmma.strategy(method, np.zeros(N), 1.0, rng=1, noise="auto")
-    for _ in range(6000):
+@pytest.mark.parametrize(("method", "seed"), [("pulse", 1), *(("pulse-full", seed) for seed in (1, 2, 3))])
+def test_the_metric_stays_sound_where_values_are_nothing_but_noise(method, seed):
+    rng, largest = np.random.default_rng(seed), 1.0
+    es = lmma.strategy(method, np.zeros(N), 1.0, rng=seed, noise="auto")
+    for generation in range(4000):
         es.ask()
         rows = es.again
         es.tell(rng.standard_normal(es.popsize), again=rng.standard_normal(len(rows)) if len(rows) else None)
+        if method == "pulse-full" and generation % 100 == 0:
+            largest = max(largest, float(np.linalg.cond(es.transform.core.matrix)))
     assert np.isfinite(es.sigma)
     assert np.ptp(np.log(es.transform.scales)) < 5  # 16 for pulse where they take their whole way
-    if method == "pulse-full":
-        assert np.linalg.cond(es.transform.core.matrix) < 100 * CREDIBLE
+    # 2,000 to 70,000; 4 to 7 million where nothing is forgotten, no number where p_c does not follow into A
+    assert largest < CREDIBLE
 
 
 def test_without_damping_lengths_stay():

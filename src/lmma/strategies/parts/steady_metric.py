@@ -15,7 +15,9 @@ search needs is said by the rule for sigma, slowed by the learning rate of the m
 at its own pace would freeze the mean long before. So the metric learns directions alone: z count as if
 they all had the length sqrt(n), and the size of A B L, its determinant's n-th root, is handed to sigma, as
 slowly as all else. Where B or L have become so strong that only A undoes them, A takes them in. Where values
-are nothing but noise, A wanders without end; it begins anew once its condition cannot be believed.
+are noise for the most part, A takes small steps in all directions, and nothing calls it back: so it forgets,
+and becomes the identity where it learns nothing. It begins anew should its condition still become one that
+cannot be believed.
 
 D takes small steps in logarithms, each as likely up as down where values are noise, and a coordinate whose
 scale has become small is no longer searched: nothing calls it back. So D changes the less the smaller eta is,
@@ -34,6 +36,7 @@ from lmma.strategies.parts.recombination import Array
 
 LEARNS = 20.0  # times eta: the share of its steps that D takes, at most 1; 10 and 30 are about as good
 CREDIBLE = 1e6  # condition of A: beyond, with the mean damped, it is noise that has shaped it
+MEMORY = 150.0  # n^2 rows, in which A forgets; 67 and 400 are worse on a rotated ellipsoid
 STRONG = 1e3  # gain above which A takes in what B and L do
 
 
@@ -57,8 +60,8 @@ class FullMetric(Protocol):
     def contraction(self) -> Array:
         """Return h."""
 
-    def expanded(self, rows: Array) -> Array:
-        """Return L of each row."""
+    def expanded(self, rows: Array, power: float = 0.5) -> Array:
+        """Return L of each row; L^-1 with the power -1/2."""
 
     def contracted(self, rows: Array) -> Array:
         """Return B of each row."""
@@ -88,14 +91,29 @@ def size_taken(metric: FullMetric) -> float:
         _take_in(core, metric)
     if not np.linalg.norm(core.matrix) * np.linalg.norm(core.inverse) < CREDIBLE * len(core.matrix):
         _begin_anew(core)
-    logarithm = float(np.linalg.slogdet(core.matrix)[1])
-    logarithm += float(np.log1p(metric.expansion).sum() - np.log1p(metric.contraction).sum()) / 2
-    size = math.exp(logarithm / len(core.matrix))
+        metric.few[1] = 0
+    beside = float(np.log1p(metric.expansion).sum() - np.log1p(metric.contraction).sum()) / 2
+    size = _size(core, beside)
     if abs(size - 1) < 1e-5 or not math.isfinite(size):  # rounding: a resumed run must find the same
         return 1.0
-    core.matrix /= size
-    core.inverse *= size
+    core.matrix /= size  # as after each change of A
+    _pull_back(core)
+    core.matrix /= _size(core, beside)
+    core.inverse[...] = np.linalg.inv(core.matrix)
     return size
+
+
+def _size(core: FullCore, beside: float) -> float:
+    """Return the n-th root of the determinant of A B L, ``beside`` being the logarithm of that of B L."""
+    return math.exp((float(np.linalg.slogdet(core.matrix)[1]) + beside) / len(core.matrix))
+
+
+def _pull_back(core: FullCore) -> None:
+    """Let A forget what it learned long ago, MEMORY n^2 rows, in favour of the identity."""
+    n = len(core.matrix)
+    share = core.enough / (MEMORY * n * n)
+    core.matrix *= 1 - share
+    core.matrix.T.reshape(-1)[:: n + 1] += share
 
 
 def _take_in(core: FullCore, metric: FullMetric) -> None:
@@ -103,6 +121,7 @@ def _take_in(core: FullCore, metric: FullMetric) -> None:
     identity = np.eye(len(core.matrix), dtype=core.matrix.dtype)
     with np.errstate(all="ignore"):
         core.matrix[...] = core.times(metric.contracted(metric.expanded(identity))).T
+        metric.few[1] = metric.expanded(metric.few[1], -0.5)  # p_c, of L z: what A shows of it stays
         try:
             core.inverse[...] = np.linalg.inv(core.matrix)
         except np.linalg.LinAlgError:
