@@ -113,7 +113,7 @@ def _pull_back(core: FullCore) -> None:
     n = len(core.matrix)
     share = core.enough / (MEMORY * n * n)
     core.matrix *= 1 - share
-    core.matrix.T.reshape(-1)[:: n + 1] += share
+    core.matrix.flat[:: n + 1] += share
 
 
 def _take_in(core: FullCore, metric: FullMetric) -> None:
