@@ -156,7 +156,8 @@ def test_noise_and_constraints_end_at_a_feasible_point():
     assert result.noise["probes"] > 0
     assert result.maxcv <= 1e-8
     assert result.x[0] >= 1 - 1e-8
-    assert "x_seen" not in result
+    assert abs(result.fun - result.x @ result.x) < 5 * result.fun_error
+    assert result.fun_seen < result.fun  # the luckiest of thousands
 
 
 def test_noise_and_constraints_are_told_together():

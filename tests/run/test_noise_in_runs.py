@@ -87,12 +87,47 @@ def test_steps_stay_long_enough_to_see_the_optimum_through_the_noise(method):
 
 
 def test_where_the_best_point_is_returned_the_message_says_that_its_value_is_luck(tmp_path):
-    limited = run(noisy(), constraints=lambda x: 1 - x[0])
-    assert "with constraints x is the best point seen, and its value in part luck" in limited.message
+    rng = np.random.default_rng(1)
+    hidden = run(noisy(), constraints=lambda x: 1 - x[0] + 9 * rng.random())  # no mean of that is feasible
+    assert "with constraints x is the best point seen, and its value in part luck" in hidden.message
     common = run(lambda x, seed: sphere(x) + np.random.default_rng(seed).standard_normal(), maxfevals=900)
     assert not common.noise["found"]
     assert "but ranks hardly do; x is the best point seen, and its value in part luck" in common.message
     assert "differ" not in run(sphere).message
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_with_constraints_the_result_is_feasible_and_its_value_a_fresh_average(seed):
+    found = run(noisy(seed), constraints=lambda x: 1 - x[0], rng=seed)
+    assert found.noise["found"]
+    assert found.x[0] >= 1 - 1e-8
+    assert found.maxcv == max(0.0, 1 - found.x[0])
+    np.testing.assert_allclose(found.constr[0], 1 - found.x[0])
+    assert abs(found.fun - sphere(found.x)) < 5 * found.fun_error
+    assert found.fun_seen < found.fun
+    assert "in part luck" not in found.message
+    which = "best point seen" if np.array_equal(found.x, found.x_seen) else "mean of the search"
+    assert f"x is the {which}, fun the average of 9 fresh values" in found.message
+    assert found.nfev <= 2500
+
+
+def test_a_callback_is_shown_what_noise_leaves_standing():
+    shown = []
+    found = run(noisy(), callback=lambda intermediate_result: shown.append(intermediate_result))
+    last = shown[-1]
+    assert last.fun_seen < last.fun - 1
+    assert sphere(last.x) < sphere(last.x_seen)
+    assert (last.fun_seen, last.nit) == (found.fun_seen, found.nit)
+    assert np.array_equal(last.x_seen, found.x_seen)
+    assert "x_seen" not in shown[0]  # nobody had seen any noise
+
+
+def test_stagnation_is_judged_by_averages(monkeypatch):
+    watched = []
+    monkeypatch.setattr(Stagnation, "watch", lambda rule, ranked: watched.append(ranked))
+    found = run(noisy(), history=True, maxfevals=900)
+    assert len(watched[0]) == 9
+    assert watched[-1].tolist() == [found.history["average_fun"][-1]]
 
 
 def test_a_checkpoint_does_not_speak_of_a_result_that_is_yet_to_be_evaluated(tmp_path):

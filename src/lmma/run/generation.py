@@ -126,6 +126,8 @@ def one_generation(run: Run, watching: Sequence[Rule]) -> None:
     _of_the_strategy(functools.partial(strategy.tell, **more) if more else strategy.tell, values)
     ranked = strategy.ranked_values if judged is None else judged.watched(values)
     counters.failing = 0 if len(ranked) else counters.failing + 1
+    if strategy.noise.found and len(ranked) and strategy.average_fun == strategy.average_fun:
+        ranked = np.array([strategy.average_fun])  # what came down, luck apart
     for rule in watching:
         _of_the_strategy(rule.watch, ranked)
     counters.generation += 1

@@ -52,7 +52,7 @@ def evaluated_again(run: Run, candidates: Array, rows: Indices) -> Values:
 
 def reserve(strategy: Strategy) -> int:
     """Return how many evaluations are kept for the end, when the result is evaluated afresh."""
-    return 3 * strategy.popsize if strategy.noise.found and strategy.constraints is None else 0
+    return (3 if strategy.constraints is None else 4) * strategy.popsize if strategy.noise.found else 0
 
 
 class Centre:
@@ -78,45 +78,66 @@ class Centre:
 
 
 @dataclass(frozen=True)
+class Average:
+    """What fresh evaluations say of a point; with constraints also what those gave, on average."""
+
+    fun: float
+    error: float = math.nan  # of that, a standard error
+    count: int = 0  # evaluations that were averaged
+    raw: Values | None = None
+    violation: float = 0.0
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """Where a noisy run ends: a point, a fresh average of its value, and the standard error of that."""
+    """Where a noisy run ends: a point, and a fresh average of its value."""
 
     x: Array
-    fun: float
-    error: float
-    count: int  # evaluations that were averaged
+    found: Average
+    seen: bool = False  # whether it is the best point seen, and no mean
+
+
+def answer_so_far(run: Run) -> tuple[float, Array]:
+    """Return the lowest average of a search with noise, over all restarts, and the averaged mean there."""
+    strategy, centre = run.strategy, run.centre
+    if centre.level < strategy.noise.level or not strategy.noise.found:
+        return centre.level, centre.x.astype(strategy.dtype)
+    return strategy.noise.level, strategy.averaged_mean()
 
 
 def settle(run: Run, reason: str) -> Verdict | None:
     """Return the result of a run with noise, after evaluating it afresh; None where there is no noise.
 
     The mean and its averages are compared by fresh values; the chosen one is then evaluated again, so that
-    not even that choice is luck. With constraints there is none either: means need not be feasible.
+    not even that choice is luck. With constraints the best point seen is compared, too: means need not be
+    feasible. Where none of these is, or there is no budget left to know, there is no verdict.
     """
-    noise = run.strategy.noise
+    noise, constrained = run.strategy.noise, run.strategy.constraints is not None
     if not noise.found and run.centre.level == math.inf:
         return None
-    if run.strategy.constraints is not None:
-        return None
-    points = [run.strategy.result.mean]
-    if run.centre.level < noise.level:  # of an earlier restart
-        points.append(run.centre.x.astype(run.strategy.dtype))
-    elif noise.found:
-        points.append(run.strategy.averaged_mean())
+    strategy, seen = run.strategy, run.counters.best_x
+    points = [strategy.result.mean]
+    points.append(strategy.averaged_mean() if constrained else answer_so_far(run)[1])
+    if constrained and seen is not None:
+        points.append(seen.copy())
     count = run.strategy.popsize
     budget = run.options.maxfevals
     left = math.inf if budget is None else budget - run.counters.evaluations
     if reason in IN_A_HURRY or left < (len(points) + 1) * count:
-        return Verdict(points[-1], min(noise.level, run.centre.level), math.nan, 0)
+        return None if constrained else Verdict(points[-1], Average(min(noise.level, run.centre.level)))
     evaluate = evaluator_of_points(run)
     try:
         averages = [_average(run, evaluate, x, number * count) for number, x in enumerate(points)]
-        best = int(np.argmin([average if average == average else np.inf for average, _ in averages]))
-        fun, error = _average(run, evaluate, points[best], len(points) * count)
+        tolerance = run.options.feasibility_tol
+        least = [a.fun if a.fun == a.fun and a.violation <= tolerance else math.inf for a in averages]
+        best = int(np.argmin(least))
+        if constrained and least[best] == math.inf:
+            return None
+        found = _average(run, evaluate, points[best], len(points) * count)
     finally:
         if evaluate is not run.evaluate:
             evaluate.close()
-    return Verdict(points[best], fun, error, count)
+    return Verdict(points[best], found, seen=constrained and best == 2)
 
 
 def evaluator_of_points(run: Run) -> Evaluator:
@@ -127,29 +148,36 @@ def evaluator_of_points(run: Run) -> Evaluator:
     return evaluator(run.objective, options.args, options.on_error, vectorized=options.vectorized)
 
 
-def _average(run: Run, evaluate: Evaluator, x: Array, first: int) -> tuple[float, float]:
-    """Return mean and standard error of as many values of ``x`` as there are candidates."""
+def _average(run: Run, evaluate: Evaluator, x: Array, first: int) -> Average:
+    """Return what as many values of ``x`` as there are candidates say of it.
+
+    If fun takes seeds each has its own, and they are evaluated one at a time.
+    """
     count, strategy = run.strategy.popsize, run.strategy
     rows: Array = np.tile(x, (count, 1)).astype(strategy.dtype)
-    if run.seeds:  # each with random numbers of its own, hence one at a time
-        rounds = [first + number for number in range(count)]
-        values = np.concatenate([
-            run.interrupts.cut_short(evaluate, _seeded(run, evaluate, row[np.newaxis], number))
-            for row, number in zip(rows, rounds, strict=True)
-        ])  # fmt: skip
-    else:
-        values = run.interrupts.cut_short(evaluate, rows)
-    run.counters.count(values, None)
-    there = values[np.isfinite(values)]
+    values, raw, worst = [], [], []
+    for number, block in enumerate(np.split(rows, count) if run.seeds else [rows]):
+        seeded = _seeded(run, evaluate, block, first + number) if run.seeds else block
+        values.append(run.interrupts.cut_short(evaluate, seeded))
+        judged = run.constraints.judge(block, values[-1], evaluate.beside)
+        if judged is not None:
+            raw.append(judged.raw)
+            worst.append(judged.violations)
+    every = np.concatenate(values)
+    run.counters.count(every, None)
+    there = every[np.isfinite(every)]
     if len(there) == 0:
-        return math.nan, math.nan
+        return Average(math.nan)
     error = float(there.std(ddof=1)) / math.sqrt(len(there)) if len(there) > 1 else math.nan
-    return float(there.mean()), error
+    if not raw:
+        return Average(float(there.mean()), error, count)
+    violation = float(np.nanmean(np.concatenate(worst)))
+    return Average(float(there.mean()), error, count, np.nanmean(np.vstack(raw), axis=0), violation)
 
 
-def _seeded(run: Run, evaluate: Evaluator, row: Array, number: int) -> Array:
+def _seeded(run: Run, evaluate: Evaluator, rows: Array, number: int) -> Array:
     strategy = run.strategy
-    return evaluate.with_seed(row, strategy.round_seed(number), strategy.round_number(number))
+    return evaluate.with_seed(rows, strategy.round_seed(number), strategy.round_number(number))
 
 
 def words(run: Run) -> str:
@@ -158,18 +186,15 @@ def words(run: Run) -> str:
     spread = f"by about {noise.spread:.3g}" if noise.spread > 0 else "as noise does"
     text = f"Values of fun differ from call to call {spread}"
     if verdict is None:
-        to_come = run.strategy.constraints is None and (noise.found or run.centre.level < math.inf)
-        if to_come or not noise.differs:
+        if not (run.settled and noise.differs):
             return ""
         why = "and with constraints" if noise.found else "but ranks hardly do;"
         return f"{text}, {why} x is the best point seen, and its value in part luck."
-    text += ": x is the mean of the search, "
-    if verdict.count:
-        return (
-            text
-            + f"fun the average of {verdict.count} fresh values, {verdict.fun:.6g} +- {verdict.error:.2g}."
-        )
-    return text + "fun the average of recent candidates."
+    text += f": x is the {'best point seen' if verdict.seen else 'mean of the search'}, fun the average of "
+    found = verdict.found
+    if found.count:
+        return text + f"{found.count} fresh values, {found.fun:.6g} +- {found.error:.2g}."
+    return text + "recent candidates."
 
 
 def summary(run: Run) -> dict[str, float]:

@@ -33,13 +33,18 @@ def final_result(run: Run, stop: Stop) -> RunResult:
     if run.strategy.noise.treatment is not None:
         result["noise"] = noise.summary(run)
     if run.verdict is not None:
+        seen = result.get("x_seen", result.x)
         result.update(
             **_point(run, run.verdict.x),
-            fun=run.verdict.fun,
-            fun_error=run.verdict.error,
-            x_seen=result.x,
+            fun=run.verdict.found.fun,
+            fun_error=run.verdict.found.error,
+            x_seen=seen,
             fun_seen=run.counters.best_fun,
         )
+        if run.verdict.found.raw is not None:
+            result.update(
+                maxcv=run.verdict.found.violation, constr=run.constraints.as_given(run.verdict.found.raw)
+            )
     if run.polished is not None:
         result.update(polish=run.polished.summary(), fun=run.polished.fun, **_point(run, run.polished.x))
     if run.recorder is not None:
@@ -65,6 +70,10 @@ def intermediate_result(run: Run) -> RunResult:
     if counters.best_x is not None:
         result["x"] = counters.best_x.copy()
     result.update(_point(run, result.x))
+    if math.isfinite(run.strategy.average_fun):
+        result.update(x_seen=result.x, fun_seen=counters.best_fun)
+        level, x = noise.answer_so_far(run)
+        result.update(fun=level, **_point(run, x))
     if counters.raw_at_best is not None:
         result.update(_in_the_light_of_constraints(run, counters.raw_at_best))
     return result

@@ -100,6 +100,7 @@ class Run:
         self.rules = rules_for(options, self.strategy)
         self.centre = Centre(self.strategy.n)
         self.verdict: Verdict | None = None
+        self.settled = False  # whether there is a verdict if there is to be one
         self.polished: Polished | None = None
         self.counters = Counters()
         self.seeds = wanted_seeds(fun, options.args, options.common_random_numbers, names_of(options))
@@ -140,6 +141,7 @@ class Run:
                 self._execute()
                 assert self.stop is not None
                 self.verdict = self._settled(self.stop)
+                self.settled = True
                 self.polished = polish(self, self.stop.reason)
             finally:
                 self._release()

@@ -59,7 +59,10 @@ class Rule(ABC):
         """
 
     def watch(self, ranked: Values) -> None:  # noqa: B027 (many rules look at counters alone)
-        """Take in the values of a generation in increasing order, without those that failed."""
+        """Take in the values of a generation in increasing order, without those that failed.
+
+        Once noise is found it is one value, the average of recent candidates.
+        """
 
     @abstractmethod
     def check(self, now: Situation) -> Stop | None:

@@ -340,7 +340,11 @@ class Strategy(_Recorded, Stateful):
 
     @property
     def result(self) -> OptimizeResult:
-        """What is known so far, as SciPy presents it."""
+        """What is known so far, as SciPy presents it.
+
+        Once noise is found ``x`` is the averaged mean and ``fun`` the average of recent candidates; the
+        luckiest candidate is ``x_seen`` with ``fun_seen``.
+        """
         from scipy.optimize import OptimizeResult
 
         known = self.constraints
@@ -356,6 +360,7 @@ class Strategy(_Recorded, Stateful):
             success=self._has_converged() and math.isfinite(self.best_fun),
             method=self.name,
         )
+        result.update(self._without_luck())
         if known is not None:
             result.update(maxcv=known.violation, constr=known.at_best.copy(), multipliers=known.multipliers)
         return result

@@ -43,8 +43,10 @@ class Convergence(ConstrainedHooks):
         if spread < self.tolx and self.first_scale > 0.0:
             reasons["tolx"] = spread
         plateau = self.spread_fun == 0.0 and self.ties.hinder  # fun does differ, by more than that
-        if self.spread_fun < least and not plateau and len(self._recent) == self._recent.maxlen:
-            span = max(max(self._recent) - min(self._recent), self.spread_fun)
+        # under noise candidates differ by chance; averages of generations tell convergence
+        spread_fun = self.spread_fun if math.isnan(self.average_fun) else 0.0
+        if spread_fun < least and not plateau and len(self._recent) == self._recent.maxlen:
+            span = max(max(self._recent) - min(self._recent), spread_fun)
             if span < least:
                 reasons["tolfun"] = span
         return reasons | self._endless()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,11 @@ from lmma.strategies.hooks import Hooks
 from lmma.strategies.parts.checks import checked_values
 from lmma.strategies.parts.noise import Noise, Values, checked_treatment
 from lmma.strategies.parts.recombination import Array, Indices
-from lmma.strategies.parts.steady_metric import FullMetric, forget_lengths, size_taken, slow_down
+from lmma.strategies.parts.steady_metric import FullMetric, forget_lengths, pace, size_taken
 
 if TYPE_CHECKING:
     from lmma.strategies.parts.constraints import Constrained
     from lmma.strategies.parts.noise import Treatment
-    from lmma.strategies.parts.trace import Trace
 
 REACH = 1e3  # times the initial step: so far noise may lengthen steps
 
@@ -31,10 +31,13 @@ class NoisyHooks(Hooks):
     z: Array
     sigma0: float
     noise: Noise
-    trace: Trace
+    evaluations: int
+    failures: int
+    best_fun: float
+    best_x: Array
     constraints: Constrained | None
+    _recent: deque[float]
     _noise_factor: float = 1.0  # what the treatment makes of sigma after this generation
-    _scales_before: Array | None = None  # those of the metric, where it is slowed down
 
     def handle_noise(self, noise: Treatment | None) -> None:
         """Begin to watch for noise and to treat it as ``noise`` says; None ends that."""
@@ -84,24 +87,29 @@ class NoisyHooks(Hooks):
         """Return the mean, averaged over the last generations since noise was found; inside the bounds."""
         return self._inside(self.noise.centre.astype(self.dtype))
 
+    def _without_luck(self) -> dict[str, Any]:
+        """Return what a result says in place of the luckiest candidate; empty while there is no noise."""
+        if math.isnan(self.average_fun):
+            return {}
+        return {
+            "x": self.averaged_mean(), "fun": self.average_fun,
+            "x_seen": self.best_x.copy(), "fun_seen": self.best_fun,
+        }  # fmt: skip
+
     def _take_repeats(self, raw: Values, again: npt.ArrayLike | None) -> Values:
         """Return the values to rank: means, where candidates were evaluated again."""
         repeats = (
             None if again is None else checked_values(again, len(self.again), "again", "row in es.again")
         )
-        self.trace.repeated += 0 if repeats is None else len(repeats)
+        if repeats is not None:
+            self.evaluations += len(repeats)
+            self.failures += int(np.count_nonzero(np.isnan(repeats)))
         values, self._noise_factor = self.noise.take(raw, repeats, self.generation, self.sigma)
-        self._scales_before = None
-        if (metric := self._damped_metric) is not None:
-            self._scales_before = metric.scales.copy()
-            if len(metric.images) == self.popsize:
+        if (metric := self._metric_to_steady()) is not None:
+            metric.pace = pace(self.noise.rate)
+            if self.noise.rate != 1.0 and len(metric.images) == self.popsize:
                 forget_lengths(self.z, metric.images)
         return values
-
-    @property
-    def _damped_metric(self) -> FullMetric | None:
-        """The metric if it has to be kept steady and the mean is damped, else None."""
-        return self._metric_to_steady() if self.noise.rate != 1.0 else None
 
     def _metric_to_steady(self) -> FullMetric | None:
         """Return the metric if it has scales and a core that noise would shrink, else None."""
@@ -112,8 +120,17 @@ class NoisyHooks(Hooks):
         there = values[np.isfinite(values)]
         average = float(there.mean()) if len(there) else self.noise.level
         self.noise.follow(self.mean, average)
-        if self._scales_before is not None and (metric := self._damped_metric) is not None:
-            slow_down(metric.scales, self._scales_before, self.noise.rate)
+        self._remember_average()
+        if self.noise.rate != 1.0 and (metric := self._metric_to_steady()) is not None:
             self.sigma *= size_taken(metric) ** self.noise.rate
         longer = self.sigma * self._noise_factor
         self.sigma = min(longer, max(self.sigma, REACH * self.sigma0))
+
+    def _remember_average(self) -> None:
+        """Let ``tolfun`` look at averages in place of the luckiest values, from when noise was found on."""
+        if math.isnan(self.average_fun):
+            return
+        if self.noise.found_for == 1:
+            self._recent.clear()
+        else:
+            self._recent[-1] = self.average_fun

@@ -89,6 +89,7 @@ class Pulsing(Transform):
         self.concentration: Array = np.ones(p.k_short)
         self._learned: kernels.Learned | None = None  # arrays to be used again
         self._rates: dict[int, tuple[kernels.Rates, kernels.Limits]] = {}  # by generations learned from
+        self.pace = 1.0  # share of its steps that D takes, less than 1 under noise
         self.origin, self.unit = np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
 
     def parts(self) -> dict[str, object]:
@@ -230,6 +231,8 @@ class Pulsing(Transform):
         if t not in self._rates:
             self._rates[t] = p.rates(t), p.limits(t)
         rates, limits = self._rates[t]
+        if self.pace < 1.0:
+            rates = rates._replace(scale=self.pace * rates.scale)
         turns = self.core.turns(z, ranked.images, self.few, metric)
         self._learned = kernels.pulse_learn(
             z, self.few[:2], ranked.ranks, metric, rates, turns, self._learned, threads=self.threads

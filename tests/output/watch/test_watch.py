@@ -29,9 +29,10 @@ def rich(evaluations, **more):
     steps = [1e-3 / evaluations, 2e-3, 3e-3, 4e-3, 5e-3]
     named = {f"x[{k}]": [k / 10, 1e-3] for k in range(8)}
     ends = {"x[1]": 1e-3, "x[2]": 2e-3}
+    calm = {"quality": 1.0, "repeats": 1.0, "rate": 1.0}
     return line(
         evaluations, median_fun=2 / evaluations, axis_ratio=30.5, steps=steps, shortest=ends, longest=ends,
-        coordinates=named, quality=1.0, repeats=1.0, rate=1.0, late=0, **more,
+        coordinates=named, late=0, **(calm | more),
     )  # fmt: skip
 
 
@@ -312,12 +313,15 @@ def test_a_browser_shows_a_log_and_what_is_added_to_it(browser, served, tmp_path
         in browser.find_element("id", "note").text
     )
     with open(tmp_path / "run.jsonl", "a") as log:
-        log.write(rich(5000, best_fun=1e-7, failures=3, restarts=1, violation=0.5) + '{"evaluations": 60')
+        noisy = {"quality": 0.2, "repeats": 1, "rate": 0.5, "average_fun": 0.125}
+        log.write(rich(5000, best_fun=1e-7, failures=3, restarts=1, violation=0.5, **noisy))
+        log.write('{"evaluations": 60')
     drawn(browser, 51)
     assert "1e-7" in browser.find_element("tag name", "table").text
     titles = [caption.text.split("\n")[0] for caption in browser.find_elements("tag name", "figcaption")]
     assert set(titles) >= {"Axis ratio", "Steps of coordinates", "Mean", "Failed evaluations", "Restarts",
-                           "Constraint violation"}  # fmt: skip
+                           "Constraint violation", "Noise", "Average value"}  # fmt: skip
+    assert "0.125" in browser.find_element("tag name", "table").text
     assert "x[1]" in browser.find_element("id", "details").text
     (tmp_path / "run.jsonl").write_text("")  # cut to nothing, then a new run
     drawn(browser, 0)

@@ -12,8 +12,8 @@ from lmma.strategies.parts.steady_metric import (
     LEARNS,
     STRONG,
     forget_lengths,
+    pace,
     size_taken,
-    slow_down,
 )
 
 N = 10
@@ -129,16 +129,32 @@ def test_the_metric_keeps_its_size_in_a_long_search():
     assert es.averaged_mean() @ es.averaged_mean() < 0.004
 
 
-def test_scales_take_a_share_of_their_way():
-    before, scales = np.array([1.0, 2.0, 4.0]), np.array([2.0, 2.0, 1.0])
-    slow_down(scales, before, 0.5 / LEARNS)
-    np.testing.assert_allclose(scales, [2**0.5, 2.0, 2.0])
+def test_scales_are_free_while_the_mean_is_hardly_damped_and_slow_afterwards():
+    assert pace(1.0) == pace(1 / LEARNS) == 1.0
+    assert pace(0.25 / LEARNS) == 0.25
 
 
-def test_scales_are_free_while_the_mean_is_hardly_damped():
-    scales = np.array([2.0, 3.0])
-    slow_down(scales, np.ones(2), 1 / LEARNS)
-    np.testing.assert_array_equal(scales, [2.0, 3.0])
+@pytest.mark.parametrize("method", ["pulse", "pulse-full"])
+def test_scales_take_a_share_of_their_way(method):
+    def learned(share):
+        es = lmma.strategy(method, np.ones(N), 1.0, rng=1, popsize=20)
+        es.transform.pace = share
+        while np.array_equal(es.transform.scales, np.ones(N)) and es.generation < 10:
+            es.tell(np.square(es.ask()) @ np.logspace(0, 4, N))
+        return np.log(es.transform.scales)
+
+    np.testing.assert_allclose(learned(0.25), 0.25 * learned(1.0), rtol=1e-6)
+    assert not learned(0.0).any()
+
+
+def test_axes_follow_slow_scales_and_no_faster():
+    # D asks for a change that it is hardly granted: axes that followed what it asked for grow to 1e31
+    es = lmma.strategy("pulse", np.ones(N), 1.0, rng=1)
+    es.transform.pace = 0.01
+    for _ in range(1500):
+        es.tell(np.square(es.ask() - es.mean) @ np.logspace(0, 2, N))
+    assert np.abs(np.log(es.transform.scales)).max() < 1
+    assert es.transform.gains.max() < 1e4
 
 
 @pytest.mark.parametrize(("method", "seed"), [("pulse", 1), *(("pulse-full", seed) for seed in (1, 2, 3))])

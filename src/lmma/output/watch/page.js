@@ -29,7 +29,7 @@ function status(log) {
   const quiet = Math.max(0, (live ? Date.now() / 1000 : now.written || 0) - log.changed);
   return quiet < 10 ? ['running', 'good'] : [`last record ${duration(Math.round(quiet))} ago`, ''];
 }
-const COLUMNS = [['best value', c => words(last(c.best_fun))], ['median', c => words(last(c.median_fun))],
+const COLUMNS = [['best value', c => words(last(c.best_fun))], ['median', c => words(last(c.median_fun))], ['average', c => words(last(c.average_fun))],
   ['evaluations', c => (last(c.evaluations) || 0).toLocaleString('en')], ['sigma', c => words(last(c.sigma))],
   ['axis ratio', c => words(last(c.axis_ratio))], ['time', c => duration(last(c.seconds))],
   ['a second', c => { const v = last(speeds(c)); return v === null ? '–' : Number(v.toPrecision(3)).toLocaleString('en'); }],
@@ -77,6 +77,7 @@ function panels() {
     const of = (choose, what, more) => with_it.map(([log, i]) => curve(log, i, choose(log.columns), called(log, what), more));
     if (!with_it.length) missing.push(word);
     else if (word === 'noise') {
+      add('Average value', 'of recent candidates, luck apart', of(c => c.average_fun, 'average'));
       add(title, 'agreement of repeated rankings', of(pick, 'quality'), {scale: 'linear'});
       add('Noise treatment', 'evaluations a candidate, rate dashed', [...of(c => c.repeats, 'repeats'), ...of(c => c.rate, 'rate', beside)],
         {scale: 'linear'});

@@ -9,7 +9,7 @@ from typing import Any
 LONGEST = 1 << 20  # bytes of a line; what is longer is no record
 DRAWN = (
     "evaluations", "best_fun", "median_fun", "sigma", "step", "axis_ratio", "seconds", "failures", "late",
-    "restarts", "popsize", "violation", "quality", "repeats", "rate",
+    "restarts", "popsize", "violation", "quality", "repeats", "rate", "average_fun",
 )  # fmt: skip
 QUANTILES = 5  # of the steps: shortest, a quarter, half, three quarters, longest
 NAMES = 8  # coordinates whose mean and step are drawn

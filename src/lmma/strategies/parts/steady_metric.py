@@ -21,7 +21,8 @@ cannot be believed.
 
 D takes small steps in logarithms, each as likely up as down where values are noise, and a coordinate whose
 scale has become small is no longer searched: nothing calls it back. So D changes the less the smaller eta is,
-all in all by a bounded amount where eta falls like 1/t, once eta is below 1/LEARNS.
+all in all by a bounded amount where eta falls like 1/t, once eta is below 1/LEARNS. B and L keep their pace:
+an axis along which the gradient lies makes it stand out from the noise.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import numpy as np
 from lmma.strategies.parts.dense_core import Core, FullCore
 from lmma.strategies.parts.recombination import Array
 
-LEARNS = 20.0  # times eta: the share of its steps that D takes, at most 1; 10 and 30 are about as good
+LEARNS = 5.0  # times eta: the share of its steps that D takes; n = 20 does not mind, 300 does (docs/noise.md)
 CREDIBLE = 1e6  # condition of A: beyond, with the mean damped, it is noise that has shaped it
 MEMORY = 150.0  # n^2 rows, in which A forgets; 67 and 400 are worse on a rotated ellipsoid
 STRONG = 1e3  # gain above which A takes in what B and L do
@@ -51,6 +52,7 @@ class FullMetric(Protocol):
     gains: Array
     cross: Array
     concentration: Array
+    pace: float  # share of its steps that D takes; B and L, which follow D, must know
 
     @property
     def expansion(self) -> Array:
@@ -67,11 +69,9 @@ class FullMetric(Protocol):
         """Return B of each row."""
 
 
-def slow_down(scales: Array, before: Array, rate: float) -> None:
-    """Let ``scales`` take only a share of their way from ``before``, in place and in logarithms."""
-    share = LEARNS * rate
-    if share < 1:
-        scales[...] = before * (scales / before) ** scales.dtype.type(share)
+def pace(rate: float) -> float:
+    """Return the share of its steps that D takes."""
+    return min(1.0, LEARNS * rate)
 
 
 def forget_lengths(z: Array, images: Array) -> None:

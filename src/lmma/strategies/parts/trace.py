@@ -22,13 +22,12 @@ class Trace:
     strategy that goes on from a state begins a new one.
     """
 
-    __slots__ = ("_due", "_rows", "_stride", "repeated")
+    __slots__ = ("_due", "_rows", "_stride")
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._stride = 1
         self._due = 0  # the generation of the next snapshot
-        self.repeated = 0  # evaluations of candidates that had been evaluated before
 
     def take(self, generation: int, strategy: Strategy) -> None:
         """Keep a snapshot if it is time to."""
@@ -48,7 +47,7 @@ class Trace:
     def _row(self, es: Strategy) -> Row:
         noise = es.noise
         return (
-            es.evaluations + self.repeated, es.best_fun, es.sigma, es.failures, es.popsize, noise.quality,
+            es.evaluations, es.best_fun, es.sigma, es.failures, es.popsize, noise.quality,
             noise.rate, noise.repeats, es.average_fun,
         )  # fmt: skip
 
