@@ -112,15 +112,18 @@ def settle(run: Run, reason: str) -> Verdict | None:
     not even that choice is luck. With constraints the best point seen is compared, too: means need not be
     feasible. Where none of these is, or there is no budget left to know, there is no verdict.
     """
-    noise, constrained = run.strategy.noise, run.strategy.constraints is not None
+    strategy, count = run.strategy, run.strategy.popsize
+    noise, constrained = strategy.noise, strategy.constraints is not None
     if not noise.found and run.centre.level == math.inf:
         return None
-    strategy, seen = run.strategy, run.counters.best_x
     points = [strategy.result.mean]
-    points.append(strategy.averaged_mean() if constrained else answer_so_far(run)[1])
-    if constrained and seen is not None:
-        points.append(seen.copy())
-    count = run.strategy.popsize
+    if not constrained:
+        points.append(answer_so_far(run)[1])
+    elif noise.found:
+        points.append(strategy.averaged_mean())
+    seen = len(points)  # the place of the best point seen, if there is one
+    if constrained and run.counters.best_x is not None:
+        points.append(run.counters.best_x.copy())
     budget = run.options.maxfevals
     left = math.inf if budget is None else budget - run.counters.evaluations
     if reason in IN_A_HURRY or left < (len(points) + 1) * count:
@@ -137,7 +140,7 @@ def settle(run: Run, reason: str) -> Verdict | None:
     finally:
         if evaluate is not run.evaluate:
             evaluate.close()
-    return Verdict(points[best], found, seen=constrained and best == 2)
+    return Verdict(points[best], found, seen=best == seen)
 
 
 def evaluator_of_points(run: Run) -> Evaluator:
