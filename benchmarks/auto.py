@@ -2,6 +2,7 @@
 
     python benchmarks/auto.py [--store auto.json] [--seconds 1800]      runs what is missing, then the table
     python benchmarks/auto.py --pairs                                   lists the pairs
+    python benchmarks/auto.py --draw 20261117 ...                       another forty
 
 Each pair is run with every method of the list below, fifteen seeds each up to n = 20, where runs are short
 and chance is large, three beyond. What counts: the value that the best method has reached after 80% of the
@@ -46,9 +47,9 @@ def blocks(n: int, size: int):
     return fun
 
 
-def pairs() -> list[tuple[str, int, int]]:
-    """Return (problem, n, budget): drawn from a fixed seed, none twice."""
-    rng = np.random.default_rng(20_261_116)
+def pairs(draw: int) -> list[tuple[str, int, int]]:
+    """Return (problem, n, budget): drawn from the seed ``draw``, none twice."""
+    rng = np.random.default_rng(draw)
     names = [*PLAIN, *(f"rotated-{name}" for name in PLAIN), *(f"blocks-{size}" for size in BLOCKS)]
     found: dict[tuple[str, int, int], None] = {}
     while len(found) < 40:
@@ -83,14 +84,16 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=Path("auto.json"))
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--pairs", action="store_true")
+    parser.add_argument("--draw", type=int, default=20_261_116, metavar="SEED", help="of the pairs")
     options = parser.parse_args()
+    drawn = pairs(options.draw)
     if options.pairs:
-        for name, n, budget in pairs():
+        for name, n, budget in drawn:
             print(f"{name} {n} {budget}")
         return
     found = json.loads(options.store.read_text()) if options.store.exists() else {}
     end = time.monotonic() + options.seconds
-    for name, n, budget in sorted(pairs(), key=lambda pair: pair[1] * pair[2]):
+    for name, n, budget in sorted(drawn, key=lambda pair: pair[1] * pair[2]):
         for method in METHODS:
             for seed in seeds(n):
                 key = f"{name} {n} {budget} {method} {seed}"
@@ -100,7 +103,7 @@ def main() -> None:
     good = total = 0
     print("| problem | n | evaluations | auto | its value | best of ours after 80% | by | within |")
     print("|---|---:|---:|---|---:|---:|---|---|")
-    for name, n, budget in sorted(pairs()):
+    for name, n, budget in sorted(drawn):
         keys = {m: [f"{name} {n} {budget} {m} {s}" for s in seeds(n)] for m in METHODS}
         if not all(key in found for group in keys.values() for key in group):
             continue
