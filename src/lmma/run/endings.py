@@ -101,19 +101,19 @@ ENDINGS: dict[str, Ending] = {
             "{limit:.6g}.",
             success=True,
         ),
-        Ending("interrupted", 7, "Interrupted from the keyboard; x is the best so far."),
+        Ending("interrupted", 7, "Interrupted from the keyboard; x is what was found so far."),
         Ending(
             "strategy",
             15,
-            "The strategy, or a rule that watches it, failed: {error}; x is the best so far. {restarts[=]} "
-            "starts it again, another {method} may do better.",
+            "The strategy, or a rule that watches it, failed: {error}; x is what was found so far. "
+            "{restarts[=]} starts it again, another {method} may do better.",
             restarts=True,
         ),
         Ending(
             "memory",
             16,
-            "Out of memory: a population of {value:.0f} does not fit into what is free; x is the best so "
-            "far. Fewer {restarts[=]}, a smaller {popsize} or a leaner {method} need less.",
+            "Out of memory: a population of {value:.0f} does not fit into what is free; x is what was "
+            "found so far. Fewer {restarts[=]}, a smaller {popsize} or a leaner {method} need less.",
         ),
     )
 }
