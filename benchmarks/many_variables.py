@@ -1,10 +1,12 @@
 """Pulse where nobody keeps a matrix: evaluations and time to 1e-4 at n = 10^4 and 10^5.
 
     python benchmarks/many_variables.py runs.jsonl [--n 10000] [--methods pulse ...] [--minutes 20]
+    python benchmarks/many_variables.py runs.jsonl --n 100000 --methods pulse --axes 4 --dtype float32
     python benchmarks/many_variables.py runs.jsonl --table
 
 Start uniform in [-5, 5]^n, sigma0 = 3, seed 401; rotations cost O(n). A run that is not there after so many
-minutes of processor time is kept with the value that it had reached. The table stands in docs/research.md.
+minutes of processor time is kept with the value that it had reached. --axes sets k_F and k_H of pulse: few
+axes take a fraction of the time where few are needed. The table stands in docs/research.md.
 """
 
 import argparse
@@ -27,18 +29,19 @@ TARGET = 1e-4
 SEED = 401
 
 
-def run(method, problem, n, minutes):
+def run(method, problem, n, minutes, dtype, axes):
     """Return what one run did."""
+    options = {} if axes is None else {"k_long": axes, "k_short": axes}
     f = problems.get(problem)
     x0 = problems.suites.start(f, n, np.random.default_rng([SEED, n]))
-    es = lmma.strategy(method, x0, 3.0, rng=SEED, tolx=0, tolfun=0)
-    X = np.empty((es.popsize, n))
+    es = lmma.strategy(method, x0, 3.0, rng=SEED, tolx=0, tolfun=0, dtype=dtype, **options)
+    X = np.empty((es.popsize, n), dtype)
     start = time.process_time()
     while es.best_fun > TARGET and time.process_time() - start < 60 * minutes:
         es.tell(f(es.ask(out=X)))
     return {
         "method": method, "problem": problem, "n": n, "seed": SEED, "evaluations": es.evaluations,
-        "value": es.best_fun, "seconds": round(time.process_time() - start, 1),
+        "value": es.best_fun, "seconds": round(time.process_time() - start, 1), "dtype": dtype, **options,
     }  # fmt: skip
 
 
@@ -48,12 +51,21 @@ def table(records):
         names = [p for p in PROBLEMS if any(r["problem"] == p and r["n"] == n for r in records)]
         print(f"\n| n = {n:,} |", " | ".join(names), "|")
         print("|---" * (len(names) + 1) + "|")
-        for method in METHODS:
-            cells = []
-            for name in names:
-                found = [r for r in records if (r["method"], r["problem"], r["n"]) == (method, name, n)]
-                cells.append(cell(found[-1]) if found else "not run")
-            print(f"| {method} |", " | ".join(cells), "|")
+        rows = sorted({key_of(r)[1:] for r in records if r["n"] == n}, key=str)
+        for row in rows:
+            found = {r["problem"]: cell(r) for r in records if r["n"] == n and key_of(r)[1:] == row}
+            print(f"| {label(*row)} |", " | ".join(found.get(name, "not run") for name in names), "|")
+
+
+def key_of(record):
+    """Return what tells one run from another of the same size: the problem, then what solved it."""
+    return record["problem"], record["method"], record.get("dtype", "float64"), record.get("k_short")
+
+
+def label(method, dtype, axes):
+    """Return a method and its options in words."""
+    parts = [method, dtype if dtype != "float64" else "", f"{axes} axes" if axes is not None else ""]
+    return ", ".join(filter(None, parts))
 
 
 def cell(record):
@@ -72,14 +84,17 @@ def main():
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--problems", nargs="+", default=PROBLEMS)
     parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float64")
+    parser.add_argument("--axes", type=int, help="k_F and k_H of pulse; 3.3 log n unless told")
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     records = [json.loads(line) for line in args.file.open()] if args.file.exists() else []
-    done = {(r["method"], r["problem"], r["n"]) for r in records}
+    done = {(*key_of(r), r["n"]) for r in records}
     for problem in args.problems:
         for method in args.methods:
-            if not args.table and (method, problem, args.n) not in done:
-                records.append(run(method, problem, args.n, args.minutes))
+            axes = args.axes if method == "pulse" else None
+            if not args.table and (problem, method, args.dtype, axes, args.n) not in done:
+                records.append(run(method, problem, args.n, args.minutes, args.dtype, axes))
                 with args.file.open("a") as file:
                     print(json.dumps(records[-1]), file=file)
     table(records)

@@ -10,7 +10,7 @@ from lmma.problems import get
 from lmma.run.counters import SingleRun
 from lmma.run.options import RunOptions
 from lmma.run.restarts import BIPOP, IPOP, restart_key, restart_point, schedule
-from lmma.run.stopping import ENDINGS, Stagnation
+from lmma.run.stopping import ENDINGS, Plateau, Stagnation
 
 KEY = (1, 2)
 
@@ -42,7 +42,7 @@ def noisy():
         (spheres, {"tolx": 0}, "tolfun"),
         (noisy(), {"popsize": 8}, "stagnation"),
         (flat, {}, "flat"),
-        (stepped, {}, "stagnation"),
+        (stepped, {}, "plateau"),
         (lambda X: X[:, 0], {}, "diverged"),
     ],
 )
@@ -304,3 +304,65 @@ def test_restarts_are_worth_it_on_larger_problems(name, n, method, budget, seeds
     without, *others = (sum(count < math.inf for count in found) for found in rows.values())
     assert max(others) == seeds
     assert without < seeds
+
+
+def plateaus(popsize, generations, value, tied_every, restarts="ipop"):
+    """Return when a record of best values ends on a plateau, every so many generations with equal ones."""
+    strategy = lmma.strategy("ma-es", np.zeros(30), 1.0, popsize=popsize)
+    rule = Plateau.make(RunOptions(restarts=restarts), strategy, None)
+    for generation in range(1, generations):
+        ranked = value(generation) + np.arange(popsize, dtype=float)
+        if generation % tied_every == 0:
+            ranked[: math.ceil(0.1 + popsize / 4) + 1] = ranked[0]
+        rule.watch(ranked)
+        if stop := rule.check(SimpleNamespace(strategy=strategy)):
+            return generation, stop
+    return None
+
+
+def test_equal_values_in_a_third_of_the_generations_are_a_plateau():
+    assert plateaus(14, 500, lambda generation: 7.0, 3) is None
+    generation, stop = plateaus(14, 500, lambda generation: 7.0, 2)
+    assert (generation, stop.reason, stop.value, stop.limit) == (30, "plateau", 15, 30)
+
+
+def test_a_function_of_few_values_that_still_falls_is_no_plateau():
+    assert plateaus(14, 500, lambda generation: -(generation // 8), 1) is None
+    generation, _ = plateaus(14, 500, lambda generation: -(min(generation, 200) // 8), 1)
+    assert 200 < generation < 240
+
+
+def test_a_plateau_ends_only_what_may_start_again():
+    strategy = lmma.strategy("ma-es", np.zeros(30), 1.0)
+    assert Plateau.make(RunOptions(), strategy, None) is None
+    assert Plateau.make(RunOptions(restarts=3, stagnation=False), strategy, None) is None
+    assert Plateau.make(RunOptions(restarts=3), strategy, None) is not None
+
+
+def test_a_record_of_plateaus_stays_small_and_is_saved():
+    strategy = lmma.strategy("ma-es", np.zeros(5), 1.0)
+    rule, again = (Plateau.make(RunOptions(restarts=1), strategy, None) for _ in range(2))
+    for _ in range(1000):
+        rule.watch(np.arange(8.0))
+    rule.watch(np.ones(1))  # an average, under noise
+    assert len(rule.get_state()["tied"]) < 3 * Plateau.LEAST
+    again.set_state(rule.get_state())
+    assert (again.tied, again.best) == (rule.tied, rule.best)
+
+
+def test_larger_populations_solve_an_ellipsoid_of_steps():
+    """In a rotated ellipsoid of steps the default population is lost between them, and says so in time."""
+    n = 20
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((n, n)))[0]
+    scales = np.logspace(0, 3, n)
+
+    def steps(X):
+        return np.square(np.floor(np.abs(X @ turn) + 0.5)) @ scales
+
+    result = lmma.minimize(
+        steps, np.full(n, 3.0), 2.0, method="pulse-full", vectorized=True, rng=1, restarts="ipop",
+        maxfevals=60_000, ftarget=0.5,
+    )  # fmt: skip
+    reasons = [run.reason for run in result.runs]
+    assert result.reason == "ftarget", reasons
+    assert reasons[0] == "plateau"

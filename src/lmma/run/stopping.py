@@ -319,6 +319,56 @@ class Stagnation(Rule):
 
 
 @final
+class Plateau(Rule):
+    """Ends a search that creeps over plateaus, where a restart with more candidates can follow.
+
+    In a third of the last n generations the best quarter of the candidates had one and the same value, as in
+    Hansen's BIPOP-CMA-ES (2009); and the best values of the last third of them are no lower than those of the
+    first: a function of few values, such as a count of errors, may go on falling. Where all candidates have
+    the same value steps are lengthened until some do not; integers settle by a rule of their own.
+    """
+
+    ENDINGS = (
+        Ending("plateau", 21, "On a plateau: in {value:.0f} of the last {limit} generations the best quarter "
+               "of the candidates had one value, and it has not fallen. A larger {popsize} sees further; "
+               "{stagnation[False]} goes on.", restarts=True),
+    )  # fmt: skip
+    STATE = ("tied", "best")
+    LEAST = 20  # generations that are looked at, for few variables
+
+    def __init__(self, n: int) -> None:
+        self.window = max(n, self.LEAST)
+        self.tied: list[float] = []
+        self.best: list[float] = []
+
+    @classmethod
+    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
+        """Return the rule where restarts can follow."""
+        if not options.stagnation or not options.restarts or strategy.settling is not None:
+            return None
+        return cls(strategy.n)
+
+    def watch(self, ranked: Values) -> None:
+        """Remember the best value of a generation, and whether a quarter have it."""
+        quarter = math.ceil(0.1 + len(ranked) / 4)
+        if quarter >= len(ranked):
+            return
+        self.tied.append(float(ranked.item(0) == ranked.item(quarter) != ranked.item(-1)))
+        self.best.append(ranked.item(0))
+        if len(self.tied) >= 2 * self.window:
+            self.tied, self.best = self.tied[-self.window :], self.best[-self.window :]
+
+    def check(self, now: Situation) -> Stop | None:
+        """Judge after a generation with equal values."""
+        if len(self.tied) < self.window or not self.tied[-1]:
+            return None
+        tied, best, third = sum(self.tied[-self.window :]), self.best[-self.window :], self.window // 3
+        if 3 * tied <= self.window or np.median(best[-third:]) < np.median(best[:third]):
+            return None
+        return Stop("plateau", "stagnation", tied, self.window)
+
+
+@final
 class Allowance(Rule):
     """Ends one of several runs between restarts when it has used its own share of evaluations."""
 
