@@ -112,7 +112,7 @@ def compared(pair: Pair, runs: Runs) -> tuple[str, float, str, float] | None:
             return None
         early[method] = medians[0]
     best = min(early, key=early.__getitem__)
-    chosen = choose_method(pair[1], maxfevals=pair[2])
+    chosen = choose_method(pair[1])
     ours, theirs = runs.medians(pair, chosen, AGAIN), runs.medians(pair, best, AGAIN)
     return None if ours is None or theirs is None else (chosen, ours[1], best, theirs[0])
 

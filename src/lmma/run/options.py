@@ -78,7 +78,7 @@ class RunOptions:
         "further arguments of fun",
         library_only="values of Python; a function of your own can bind them")
     method: Method | str | type[Strategy] = option("auto",
-        "the strategy: see lmma methods; auto chooses by n, budget and memory; module:Class is your own",
+        "the strategy: see lmma methods; auto chooses by n and memory; module:Class is your own",
         "--method", metavar="NAME")
     bounds: Bounds | None = option(None,
         "a box no evaluation leaves: two numbers LOW,HIGH for every variable (inf and -inf for none), or a "
@@ -273,27 +273,20 @@ def spellings() -> Iterator[tuple[str, Spelling, Any]]:
 
 # What method="auto" goes by; docs/research.md, "Which method", has the table it was decided by.
 FULL_MATRIX_UP_TO = 300  # variables: beyond, a generation with a matrix costs more than its evaluations save
-FULL_MATRIX_FROM = 4  # n^2 evaluations: with fewer a matrix is not learned
 FEW = 6  # variables: with constraints active CMA-ES needs fewer evaluations there; docs/constraints.md
 FEW_DISCRETE = 12  # variables, some of them integers or choices: likewise; docs/mixed_variables.md
 
 
 def choose_method(
-    n: int,
-    *,
-    popsize: int | None = None,
-    maxfevals: int | None = None,
-    constrained: bool = False,
-    discrete: bool = False,
+    n: int, *, popsize: int | None = None, constrained: bool = False, discrete: bool = False
 ) -> str:
-    """Return what ``method="auto"`` means for ``n`` variables and this budget, on this machine.
+    """Return what ``method="auto"`` means for ``n`` variables on this machine.
 
-    ``"pulse-full"`` for up to 300 variables, unless the budget is below 4 n^2 evaluations, in which its
-    matrix could not be learned; ``"pulse"`` beyond, which has O(log n) directions in its place and needs as
-    few evaluations on most functions. ``"d-lm-ma-es"`` where the vectors of ``"pulse"`` would fill half
-    of the free memory. ``"acma-es"`` for up to 6 real variables with ``constraints=`` (those
-    that ``fun`` returns unasked are not known when a method is chosen), and for up to 12 of which some are
-    integers or choices, without constraints.
+    ``"pulse-full"`` for up to 300 variables; ``"pulse"`` beyond, which has O(log n) directions in place of
+    a matrix and needs as few evaluations on most functions. ``"d-lm-ma-es"`` where the vectors of
+    ``"pulse"`` would fill half of the free memory. ``"acma-es"`` for up to 6 real variables with
+    ``constraints=`` (those that ``fun`` returns unasked are not known when a method is chosen), and for up
+    to 12 of which some are integers or choices, without constraints.
     """
     from lmma.strategies import strategy_class
     from lmma.strategies.parts.checks import checked_popsize
@@ -302,8 +295,7 @@ def choose_method(
 
     if (constrained and n <= FEW) or (discrete and n <= FEW_DISCRETE):
         return "acma-es"
-    learned = maxfevals is None or maxfevals >= FULL_MATRIX_FROM * n**2
-    method = "pulse-full" if n <= FULL_MATRIX_UP_TO and learned else "pulse"
+    method = "pulse-full" if n <= FULL_MATRIX_UP_TO else "pulse"
     needed = strategy_class(method).memory(n, checked_popsize(popsize, default_popsize(n)))
     there = available_memory()
     return method if there is None or needed < there / 2 else "d-lm-ma-es"

@@ -98,11 +98,7 @@ def setup(
         constrained = constraints.given and real and constraints.handling == "lagrange"
         discrete = not constraints.given and not real
         method = warm.method or choose_method(
-            numbers,
-            popsize=options.popsize,
-            maxfevals=options.maxfevals,
-            constrained=constrained,
-            discrete=discrete,
+            numbers, popsize=options.popsize, constrained=constrained, discrete=discrete
         )
     cls = strategy_class(method)
     suggest_for_misspelt(cls, options.constants)
