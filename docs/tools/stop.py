@@ -72,8 +72,8 @@ ADVICE = {
     "neither for the best nor for the median value. "
     'Usual causes: a local optimum with a rugged floor (`restarts=`), [noise](../noise.md) (`noise="auto"`), '
     "or a very long valley (`stagnation=False` and patience).",
-    "plateau": "Where restarts were asked for: `fun` has steps, and too few candidates see one from the other. A "
-    "restart with twice the population follows, as long as there is budget.",
+    "plateau": "Where restarts were asked for: `fun` has steps, and too few candidates see one from the "
+    "other. A restart with twice the population follows, as long as there is budget.",
     "flat": "All candidates had one and the same value. The function is constant around here, or prints "
     "few digits, or ignores its argument: try `fun(x0)` and `fun(x0 + sigma0)` by hand. A larger "
     "`sigma0` may see beyond a plateau.",
