@@ -5,8 +5,8 @@
     python benchmarks/many_variables.py runs.jsonl --table
 
 Start uniform in [-5, 5]^n, sigma0 = 3, seed 401; rotations cost O(n). A run that is not there after so many
-minutes of processor time is kept with the value that it had reached. --axes sets k_F and k_H of pulse: few
-axes take a fraction of the time where few are needed. The table stands in docs/research.md.
+minutes of processor time is kept with the value that it had reached. --axes sets k_F and k_H of pulse: with
+few an evaluation takes half the time. The table stands in docs/research.md.
 """
 
 import argparse
