@@ -34,6 +34,7 @@ SEEDS, MORE_SEEDS, FEW = 3, 15, 20  # more where there are few variables
 AGAIN = 1001  # the first seed of those that compare
 MOST = 300_000  # evaluations of a pair
 BLOCKS = (2, 5, 20)
+NAMES = [*PLAIN, *(f"rotated-{name}" for name in PLAIN), *(f"blocks-{size}" for size in BLOCKS)]
 
 Pair = tuple[str, int, int]  # problem, n, budget
 
@@ -54,10 +55,9 @@ def blocks(n: int, size: int):
 def pairs(draw: int) -> list[Pair]:
     """Return forty pairs: drawn from the seed ``draw``, none twice."""
     rng = np.random.default_rng(draw)
-    names = [*PLAIN, *(f"rotated-{name}" for name in PLAIN), *(f"blocks-{size}" for size in BLOCKS)]
     found: dict[Pair, None] = {}
     while len(found) < 40:
-        name, n = str(rng.choice(names)), int(rng.choice(DIMS))
+        name, n = str(rng.choice(NAMES)), int(rng.choice(DIMS))
         budget = n * int(rng.choice(PER_VARIABLE))
         if budget <= MOST:
             found[name, n, budget] = None

@@ -6,14 +6,13 @@ Every function of `benchmarks/auto.py`, n = 20 to 300, budgets below 4 n^2, seed
 lower at the end of the budget, and by what factor. The table stands in docs/research.md.
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
-from auto import BLOCKS, PLAIN, values
+from auto import NAMES, values
 
-NAMES = [*PLAIN, *(f"rotated-{name}" for name in PLAIN), *(f"blocks-{size}" for size in BLOCKS)]
 SIZES = {20: (30,), 40: (30, 100), 80: (30, 100, 300), 160: (30, 100, 300), 300: (30, 100)}  # times n
 SEEDS = range(51, 56)
 EQUAL = 1e-10  # lower values are the same
@@ -21,7 +20,11 @@ EQUAL = 1e-10  # lower values are the same
 
 def main():
     """Run what is missing and print the table."""
-    store = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("store", type=Path)
+    store = parser.parse_args().store
     found = json.loads(store.read_text()) if store.exists() else {}
 
     def end(name, n, budget, method):

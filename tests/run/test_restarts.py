@@ -337,6 +337,8 @@ def test_a_plateau_ends_only_what_may_start_again():
     assert Plateau.make(RunOptions(), strategy, None) is None
     assert Plateau.make(RunOptions(restarts=3, stagnation=False), strategy, None) is None
     assert Plateau.make(RunOptions(restarts=3), strategy, None) is not None
+    integers = lmma.strategy("ma-es", np.zeros(4), 1.0, integrality=np.ones(4))
+    assert Plateau.make(RunOptions(restarts=3), integers, None) is None  # they settle
 
 
 def test_a_record_of_plateaus_stays_small_and_is_saved():
