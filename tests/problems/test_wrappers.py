@@ -11,7 +11,8 @@ from lmma.problems import Problem, get, names, rotated, shifted
 from lmma.problems import rotations as maps
 from lmma.problems.base import BLOCK
 
-KINDS = ["haar", "reflections"]
+MIXING = ["haar", "reflections"]
+KINDS = [*MIXING, "axis"]
 
 
 def matrix(rotation: maps.Rotation) -> np.ndarray:
@@ -46,7 +47,7 @@ def test_haar_matrices_are_uniform_and_not_biased_by_lapack():
 def test_reflections_mix_coordinates_as_a_haar_matrix_does(name, n):
     weights = get(name)(np.eye(n))  # the value at a unit vector is the weight of that axis
     shares = []
-    for kind in KINDS:
+    for kind in MIXING:
         R = matrix(maps.draw(n, np.random.default_rng(5), kind))
         shares.append(share_off_the_diagonal(R.T @ (weights[:, np.newaxis] * R)))
         # 4^6 paths fall on n places at random: exp(-4096/500) = 3e-4 of the entries stay zero.
@@ -54,6 +55,21 @@ def test_reflections_mix_coordinates_as_a_haar_matrix_does(name, n):
         # No coordinate stays (nearly) where it was: a Haar matrix has at most about 4.5/sqrt(n).
         assert np.abs(R).max() < 0.8
     assert shares[1] > 0.95 * shares[0] > 0.75
+
+
+def test_axis_takes_the_first_axis_in_any_direction():
+    # A uniform unit vector u of R^3 has E u u^T = I/3; entries deviate by 0.3 at most: six standard errors.
+    images = np.array([maps.Axis(3, np.random.default_rng(s)).inverse(np.eye(3)[0]) for s in range(2000)])
+    np.testing.assert_allclose(images.T @ images / 2000, np.eye(3) / 3, atol=6 * 0.3 / np.sqrt(2000))
+
+
+def test_axis_serves_functions_of_one_distinguished_coordinate():
+    # f(R x) = |x|^2 + (1e6 - 1) <u, x>^2 with u the image of the first axis: all that any rotation can do
+    rotation = maps.Axis(30, np.random.default_rng(7))
+    X = np.random.default_rng(8).standard_normal((6, 30))
+    along = X @ rotation.inverse(np.eye(30)[0])
+    expected = np.sum(X**2, axis=1) + (1e6 - 1) * along**2
+    np.testing.assert_allclose(rotated(get("discus"), 30, 7, "axis")(X), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,8 +131,8 @@ def test_wrapped_problems_keep_the_dtype(prefix, dtype):
     values = get(f"{prefix}-ellipsoid")(X.astype(dtype))
     assert values.dtype == dtype
     np.testing.assert_allclose(values, get(f"{prefix}-ellipsoid")(X), rtol=1e-4)
-    turned = rotated(get("ellipsoid"), 20, 1, "reflections")
-    assert turned(X.astype(dtype)).dtype == dtype
+    for kind in ("reflections", "axis"):
+        assert rotated(get("ellipsoid"), 20, 1, kind)(X.astype(dtype)).dtype == dtype
 
 
 @pytest.mark.parametrize("offset", [1.5, [1.0, -2.0, 0.5]])
@@ -176,6 +192,7 @@ def test_named_maps_are_the_documented_ones():
         get("shifted-rotated-rosenbrock"),
         rotated(get("cigar"), 8, 1),
         rotated(get("rosenbrock"), 8, 1, "reflections"),
+        rotated(get("discus"), 8, 1, "axis"),
         shifted(get("ellipsoid"), 0.5),
     ],
     ids=lambda problem: problem.name,

@@ -139,7 +139,7 @@ static void NAME(stretch_mix)(const void *shared, ptrdiff_t unit, char *scratch)
             for (ptrdiff_t i = 0; i < tall; i++)
                 NAME(pack_row)((const REAL *)job->rows + (top + i) * job->stride + start, count, width, x + i * width);
             NAME(add_products)(tall, (const REAL *)job->coefficients + top * m, m, m, axes, width, x);
-            NAME(write_rows)(x, tall, width, count, NULL, (REAL *)job->out + top * job->out_stride + start,
+            NAME(write_rows)(x, tall, width, count, NULL, NULL, (REAL *)job->out + top * job->out_stride + start,
                              job->out_stride);
         }
     }

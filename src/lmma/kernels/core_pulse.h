@@ -107,7 +107,7 @@ static void NAME(pulse_project)(const void *shared, ptrdiff_t unit, char *scratc
             if (count % 2) sum += (double)row[count - 1] * (double)row[count - 1];
             lengths2[i] += sum + next;
         }
-        for (ptrdiff_t j = 0; j < count; j++) *logs += log((double)scales[j]);
+        for (ptrdiff_t j = 0; j < count; j++) *logs += job->excess[start + j] = log((double)scales[j]);
     }
 }
 
@@ -217,7 +217,7 @@ static void NAME(pulse_coefficients)(void *shared) {
     }
 }
 
-/* g, guarded and pulled back, times the rate of D; and its sum. */
+/* g, guarded and pulled back, times the rate of D, in place of log D; and its sum. */
 static void NAME(pulse_excess)(const void *shared, ptrdiff_t unit, char *scratch) {
     const Pulse *job = shared;
     const ptrdiff_t stop = smaller(job->n, (unit + 1) * job->width), active = job->active, R = job->count;
@@ -273,12 +273,11 @@ static void NAME(pulse_excess)(const void *shared, ptrdiff_t unit, char *scratch
                 taken[j] += part * (axis[j] * axis[j]);
             }
         }
-        const REAL *scales = (const REAL *)job->scales + start;
         const REAL *damping = turns ? (const REAL *)job->damping + start : NULL;
         for (ptrdiff_t j = 0; j < count; j++) {
             const double raw = (double)(g[j] - (REAL)job->share) * (damping ? (double)damping[j] : 1.0);
             const double taken = 1.0 - 2.0 * (double)(raw > 0 ? grown[j] : shrunk[j]);
-            const double logs = log((double)scales[j]) - job->mean_log;
+            const double logs = job->excess[start + j] - job->mean_log;
             const double beyond = logs > job->reach ? logs - job->reach : logs < -job->reach ? logs + job->reach : 0.0;
             const double back = job->pull * logs + job->far * beyond;
             const double step = job->scale * (raw * (taken > 0 ? taken : 0.0) - (double)job->generations * back);
@@ -290,10 +289,12 @@ static void NAME(pulse_excess)(const void *shared, ptrdiff_t unit, char *scratch
 }
 
 /* Write rows of a block to row `to` of an array and on, times factors for each row and column, if given. */
-static void NAME(write_rows)(const REAL *rows, ptrdiff_t tall, ptrdiff_t width, ptrdiff_t count,
+static void NAME(write_rows)(const REAL *rows, ptrdiff_t tall, ptrdiff_t width, ptrdiff_t count, const REAL *gains,
                              const REAL *factors, REAL *to, ptrdiff_t stride) {
     for (ptrdiff_t i = 0; i < tall; i++, rows += width, to += stride) {
-        if (factors)
+        if (gains)
+            for (ptrdiff_t j = 0; j < count; j++) to[j] = gains[i] * rows[j] * factors[j];
+        else if (factors)
             for (ptrdiff_t j = 0; j < count; j++) to[j] = rows[j] * factors[j];
         else
             memcpy(to, rows, (size_t)count * sizeof(REAL));
@@ -322,6 +323,7 @@ static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, pt
     NAME(add_products)(kept, is_short ? job->stay_short : job->stay_long, active, active, shown, width, stay);
     if (path) NAME(add_products)(1, job->of_path, active, active, shown, width, stay + kept * width);
     ptrdiff_t taken = 0, tall = 0;
+    REAL gains[ROWS];
     for (ptrdiff_t i = 0; i < R; i++) {
         if (is_short ? job->weights[i] > 0 : job->ranks[i] < 0)
             NAME(pack_row)(NAME(row_of)(job, side, i) + start, count, width, x + tall++ * width);
@@ -331,27 +333,18 @@ static void NAME(pulse_side)(const Pulse *job, int is_short, ptrdiff_t start, pt
             tall = 0;
         }
     }
-    NAME(write_rows)(stay, kept + path, width, count, factors, out, stride);
+    NAME(write_rows)(stay, kept + path, width, count, NULL, factors, out, stride);
     out += (kept + path) * stride;
     for (ptrdiff_t i = 0; i < R; i++) {
         const double weight = is_short ? -job->ranks[i] : job->weights[i];
         if (weight > 0) {
-            const REAL *row = NAME(row_of)(job, side, i) + start;
-            REAL *to = x + tall++ * width;
-            NAME(pack_row)(row, count, width, to);
+            gains[tall] = (REAL)sqrt(c * weight);
+            NAME(pack_row)(NAME(row_of)(job, side, i) + start, count, width, x + tall++ * width);
         }
         if (tall == ROWS || (i == R - 1 && tall)) {
             if (!through) NAME(add_products)(tall, coefficients, active, active, shown, width, x);
             coefficients += tall * active;
-            ptrdiff_t at = tall;
-            for (ptrdiff_t r = i; at; r--) { /* the weights of the rows at hand, from the last on */
-                const double size = is_short ? -job->ranks[r] : job->weights[r];
-                if (!(size > 0)) continue;
-                const REAL gain = (REAL)sqrt(c * size);
-                REAL *to = x + --at * width;
-                for (ptrdiff_t j = 0; j < count; j++) to[j] *= gain;
-            }
-            NAME(write_rows)(x, tall, width, count, factors, out, stride);
+            NAME(write_rows)(x, tall, width, count, gains, factors, out, stride);
             out += tall * stride;
             tall = 0;
         }

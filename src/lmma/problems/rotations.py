@@ -1,6 +1,6 @@
 """Random orthogonal maps: dense ones, and ones that cost O(n) in time and memory.
 
-Both offer `apply(X)`, which maps every row x to R x, and `inverse(x)`, which gives R^T x. They are
+All offer `apply(X)`, which maps every row x to R x, and `inverse(x)`, which gives R^T x. They are
 built in float64 and applied in the dtype of X.
 """
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lmma.problems.base import BLOCK, Array
 
-Kind = Literal["auto", "haar", "reflections"]
+Kind = Literal["auto", "haar", "reflections", "axis"]
 
 # `auto` leaves the dense matrix when it would exceed 200 MB, that is for n > 5000.
 LARGEST_MATRIX = 200_000_000
@@ -120,6 +120,37 @@ class Reflections:
         return X.reshape(-1)
 
 
+class Axis:
+    """One Householder reflection, which takes the first axis to a random direction.
+
+    That is all a random orthogonal map does to a function in which the first coordinate alone differs from
+    the others, as cigar and discus are: the rest of the map turns coordinates that count alike. Others hardly
+    notice it.
+    """
+
+    block = BLOCK
+
+    def __init__(self, n: int, rng: np.random.Generator) -> None:
+        self.n = n
+        v = rng.standard_normal(n)
+        v[0] += np.copysign(np.linalg.norm(v), v[0])  # R e_1 = -+ the direction; no cancellation
+        v *= np.sqrt(2.0) / np.linalg.norm(v)  # I - vv^T, |v|^2 = 2
+        self._in = {v.dtype: v}
+
+    def apply(self, X: Array) -> Array:
+        """Return R x for every row x of X, in a new array."""
+        if X.dtype not in self._in:
+            self._in[X.dtype] = self._in[np.dtype(np.float64)].astype(X.dtype)
+        v = self._in[X.dtype]
+        rotated: Array = -np.vecdot(X, v)[:, np.newaxis] * v
+        rotated += X
+        return rotated
+
+    def inverse(self, x: Array) -> Array:
+        """Return R^T x."""
+        return self.apply(x[np.newaxis].astype(np.float64)).reshape(-1)  # its own inverse
+
+
 def draw(n: int, rng: np.random.Generator, kind: Kind = "auto") -> Rotation:
     """Return a random orthogonal map of R^n of the given kind."""
     if kind == "auto":
@@ -128,4 +159,6 @@ def draw(n: int, rng: np.random.Generator, kind: Kind = "auto") -> Rotation:
         return Haar(n, rng)
     if kind == "reflections":
         return Reflections(n, rng)
-    raise ValueError(f"kind must be 'auto', 'haar' or 'reflections', got {kind!r}")
+    if kind == "axis":
+        return Axis(n, rng)
+    raise ValueError(f"kind must be 'auto', 'haar', 'reflections' or 'axis', got {kind!r}")
