@@ -50,7 +50,8 @@ ADVICE = {
     "enough, the place is wrong, not the precision: `restarts=3`, or a larger `sigma0`.",
     "tolfun": "The best values of the recent generations, and those of the last one, differ by less than "
     "`tolfun`: converged, as above. A function whose values are all tiny (1e-12) needs a smaller "
-    "`tolfun`, or to be multiplied.",
+    "`tolfun`, or to be multiplied. With `dtype='float32'` digits may end before the search does, as on the "
+    "rotated cigar of 1,000 variables: the message says so then.",
     "maxfevals": "As many evaluations as allowed are done; a generation that would exceed the number is not "
     "begun, so that `nfev` may stay below it. Go on from where it stood: `lmma.minimize(fun, "
     "result, maxfevals=...)`, or the same call with `checkpoint=` and a larger number.",

@@ -62,6 +62,28 @@ def test_tolerances_have_statuses_of_their_own():
     assert (run(spheres, tolx=1e-3).status, run(spheres, tolfun=1e-3).status) == (1, 2)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("limits", [{"tolx": 1e-9}, {"tolfun": 1e-9}, {"tolx": 1e-30}], ids=str)
+def test_where_digits_are_used_up_the_precision_is_named(limits, dtype):
+    def valley(X):  # at x = 3: steps below 3e-7 are lost in float32
+        return 1.0 + np.sum((X.astype(dtype) - 3) ** 2, axis=1)
+
+    result = run(valley, dtype=dtype, maxiter=20_000, **limits)
+    assert result.reason in (*limits, "stagnation")
+    assert ("float32" in result.message) == ("dtype='float64'" in result.message) == (dtype == "float32")
+    assert "float32" not in run(valley, dtype=dtype, tolx=1e-3).message
+
+
+def test_steps_that_are_lost_in_x_name_the_precision_though_values_have_all_digits():
+    def valley(X):
+        return np.sum((X.astype("float64") - 3.1) ** 2, axis=1)
+
+    result = run(valley, dtype="float32", tolx=2e-7)
+    assert result.reason == "tolx"
+    assert "below the last of its seven digits in x" in result.message
+    assert "float32" not in run(valley, dtype="float32", tolx=1e-5).message
+
+
 def test_time_counts_from_the_beginning_of_the_run_not_of_the_process(tmp_path):
     def slow(X):
         time.sleep(0.02)

@@ -199,6 +199,12 @@ class StrategyStops(Rule):
                "{sigma0} may see beyond the plateau, {restarts[=]} tries elsewhere; if fun gives its values "
                "with few digits, more of them help.", restarts=True),
     )  # fmt: skip
+    ROUNDED: ClassVar = {
+        "tolx": "Converged as far as float32 shows: steps of {value:.3g} are below the last of its seven "
+        "digits in x; {dtype['float64']} searches on.",
+        "tolfun": "Converged as far as float32 shows: fun varies by {value:.3g}, below the last of its seven "
+        "digits; {dtype['float64']} searches on.",
+    }
 
     @classmethod
     def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
@@ -213,8 +219,21 @@ class StrategyStops(Rule):
         for reason, value in reasons.items():
             argument = reason if hasattr(now.strategy, reason) else None
             limit = getattr(now.strategy, "least_difference" if reason == "tolfun" else reason, math.nan)
-            return Stop(reason, argument, value, limit)
+            return Stop(reason, argument, value, limit, words=self._rounded(reason, value, now.strategy))
         return None
+
+    def _rounded(self, reason: str, value: float, strategy: Strategy) -> str:
+        """Return what to say where the digits of single precision are used up, else nothing."""
+        measured = {"tolx": {"step": value}, "tolfun": {"difference": value}}.get(reason, {})
+        return self.ROUNDED[reason] if is_lost(strategy, **measured) else ""
+
+
+def is_lost(strategy: Strategy, step: float = math.inf, difference: float = math.inf) -> bool:
+    """Return whether a step in x, or a difference in fun, is below the last digit of float32, if in use."""
+    if strategy.dtype != np.float32:
+        return False
+    digit = float(np.finfo(np.float32).eps)
+    return step < digit * float(np.abs(strategy.mean).max()) or difference < digit * abs(strategy.best_fun)
 
 
 @final
@@ -246,6 +265,10 @@ class Stagnation(Rule):
         "Stagnated: no progress over the last {value:.0f} generations, with noise that is being dealt with; "
         "more samples inside fun or a larger {popsize} see further, {restarts[=]} tries elsewhere, "
         "{stagnation[False]} goes on."
+    )
+    ROUNDED = (
+        "Stagnated: no progress over the last {value:.0f} generations, as what candidates or values differ "
+        "by is below the last of float32's seven digits; {dtype['float64']} searches on."
     )
     AVERAGED = (
         "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 without noise, 0 by "
@@ -301,6 +324,8 @@ class Stagnation(Rule):
             words = self.AVERAGED if noise.repeats > 1 else ""
             return Stop("noise", "noise", max(0.0, noise.quality), noise.repeats, words=words)
         words = "" if noise.treatment is None else self.TREATED if noise.found else self.WATCHED
+        if is_lost(now.strategy, now.strategy.spread, now.strategy.spread_fun):
+            words = self.ROUNDED
         return Stop("stagnation", "stagnation", self.stagnant_for, words=words)
 
     @property
