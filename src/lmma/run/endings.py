@@ -101,7 +101,7 @@ ENDINGS: dict[str, Ending] = {
             "{limit:.6g}.",
             success=True,
         ),
-        Ending("interrupted", 7, "Interrupted from the keyboard; x is what was found so far."),
+        Ending("interrupted", 7, "Interrupted, by Ctrl-C or a signal to end; x is what was found so far."),
         Ending(
             "strategy",
             15,
