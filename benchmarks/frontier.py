@@ -32,7 +32,7 @@ ROTATED = tuple(
 )
 PROBLEMS = PLAIN + ROTATED
 OURS = ("pulse-full", "pulse", "d-lm-ma-es", "lm-ma-es", "lm-cma-es")
-THEIRS = ("pycma", "pycma-vkd", "fcmaes-crfmnes", "cmaes-sep", "pypop7-lmcma")
+THEIRS = ("pycma", "pycma-vkd", "fcmaes-crfmnes", "cmaes-sep", "cmaes-dxnesic", "pypop7-lmcma")
 # Thousands of evaluations after which a run ends unsolved, at n = 128; in proportion to n elsewhere.
 BUDGET = dict.fromkeys(PROBLEMS, 1_000) | {"ellipsoid": 2_000, "rotated-ellipsoid": 2_000}
 PATIENT = {"lm-ma-es": 5, "d-lm-ma-es": 5}  # their evaluations cost a tenth of the others'
@@ -108,6 +108,11 @@ def earlier(path: Path) -> list[dict]:
     return found
 
 
+def identity(record: dict) -> tuple:
+    """Return what tells one run from another."""
+    return tuple(record["spec"][name] for name in ("method", "problem", "n", "seed"))
+
+
 def publish(records: list[dict], folder: Path) -> None:
     """Write every run as CSV and one table for each n as Markdown."""
     dims = sorted({r["spec"]["n"] for r in records})
@@ -166,8 +171,8 @@ def main() -> None:
                 with Store(path, record_fault) as other:
                     records += other.records("run")
             if options.earlier:
-                known = {r["spec"]["method"] for r in records}
-                records += [r for r in earlier(options.earlier) if r["spec"]["method"] not in known]
+                known = {identity(r) for r in records}
+                records += [r for r in earlier(options.earlier) if identity(r) not in known]
             publish(records, options.table)
             return
         first, _, last = options.seeds.partition("-")

@@ -8,6 +8,7 @@ name                  what
 ``pycma-vkd``         the same with ``GaussVkDSampler``: a diagonal and k directions, k adapted
 ``cmaes``             ``CMA`` of `cmaes`: full matrix
 ``cmaes-sep``         ``SepCMA`` of `cmaes`: a diagonal
+``cmaes-dxnesic``     ``DXNESIC`` of `cmaes`: natural gradient, full matrix by its exponential, O(n^3)
 ``fcmaes-crfmnes``    ``CRFMNES`` of `fcmaes` in Python: a diagonal and one direction; lambda is the
                       article's 4 + floor(3 ln n) made even, since the package's 32 is slower here
 ``fcmaes-crfmnes-c``  the same in C++

@@ -140,6 +140,29 @@ class CmaesSep(Cmaes):
     cls = "SepCMA"
 
 
+class CmaesDXNESIC(Cmaes):
+    """DX-NES-IC of `cmaes`."""
+
+    cls = "DXNESIC"
+
+    @staticmethod
+    def admissible(popsize: int) -> int:
+        """Return ``popsize`` made even: candidates come in mirrored pairs."""
+        return popsize + popsize % 2
+
+    def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
+        import cmaes
+
+        trial = cmaes.DXNESIC(np.zeros(2), 1.0, seed=1, population_size=4)
+        try:
+            trial.tell([(trial.ask(), float(value)) for value in range(4)])
+        except TypeError as error:  # version 0.13.1 takes the root of an array of one number
+            raise RuntimeError(
+                f"DXNESIC of the installed cmaes fails with NumPy {np.__version__}: pip install 'numpy<2.4'"
+            ) from error
+        return super()._start(mean, sigma, seed)
+
+
 class AskTell(Adaptor):
     """A strategy with ``ask()``, ``tell(values)`` and ``sigma``."""
 
@@ -379,6 +402,7 @@ ADAPTORS: dict[str, type[Adaptor]] = {
     "pycma-vkd": PyCMAVkD,
     "cmaes": Cmaes,
     "cmaes-sep": CmaesSep,
+    "cmaes-dxnesic": CmaesDXNESIC,
     "fcmaes-crfmnes": FcmaesCRFMNES,
     "fcmaes-crfmnes-c": FcmaesCRFMNESNative,
     "fcmaes-cma": FcmaesCMA,
