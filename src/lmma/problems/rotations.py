@@ -135,7 +135,7 @@ class Axis:
         v = rng.standard_normal(n)
         v[0] += np.copysign(np.linalg.norm(v), v[0])  # R e_1 = -+ the direction; no cancellation
         v *= np.sqrt(2.0) / np.linalg.norm(v)  # I - vv^T, |v|^2 = 2
-        self._in = {v.dtype: v}
+        self._in: dict[np.dtype[np.floating], Array] = {np.dtype(np.float64): v}
 
     def apply(self, X: Array) -> Array:
         """Return R x for every row x of X, in a new array."""
