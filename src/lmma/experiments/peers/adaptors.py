@@ -158,7 +158,7 @@ class CmaesDXNESIC(Cmaes):
             trial.tell([(trial.ask(), float(value)) for value in range(4)])
         except TypeError as error:  # version 0.13.1 takes the root of an array of one number
             raise RuntimeError(
-                f"DXNESIC of the installed cmaes fails with NumPy {np.__version__}: pip install 'numpy<2.4'"
+                f"DXNESIC of the installed cmaes fails with NumPy {np.__version__}: it needs one below 2.4"
             ) from error
         return super()._start(mean, sigma, seed)
 
