@@ -63,6 +63,11 @@ class Adaptor(ABC):
         return popsize
 
 
+def made_even(popsize: int) -> int:
+    """Return ``popsize`` made even, for those whose candidates come in mirrored pairs."""
+    return popsize + popsize % 2
+
+
 class PyCMA(Adaptor):
     """pycma's default, a full covariance matrix with active weights."""
 
@@ -145,10 +150,7 @@ class CmaesDXNESIC(Cmaes):
 
     cls = "DXNESIC"
 
-    @staticmethod
-    def admissible(popsize: int) -> int:
-        """Return ``popsize`` made even: candidates come in mirrored pairs."""
-        return popsize + popsize % 2
+    admissible = staticmethod(made_even)
 
     def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
         import cmaes
@@ -185,10 +187,7 @@ class FcmaesCRFMNES(AskTell):
 
     package = "fcmaes"
 
-    @staticmethod
-    def admissible(popsize: int) -> int:
-        """Return ``popsize`` made even: candidates come in mirrored pairs."""
-        return popsize + popsize % 2
+    admissible = staticmethod(made_even)
 
     def _start(self, mean: Array, sigma: float, seed: int) -> Engine:
         from fcmaes.crfmnes import CRFMNES
