@@ -72,6 +72,8 @@ def test_where_digits_are_used_up_the_precision_is_named(limits, dtype):
     assert result.reason in (*limits, "stagnation")
     assert ("float32" in result.message) == ("dtype='float64'" in result.message) == (dtype == "float32")
     assert "float32" not in run(valley, dtype=dtype, tolx=1e-3).message
+    spent = run(valley, dtype=dtype, maxiter=250)
+    assert ("fun or float32 may give them with too few digits" in spent.message) == (dtype == "float32")
 
 
 def test_steps_that_are_lost_in_x_name_the_precision_though_values_have_all_digits():

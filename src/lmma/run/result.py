@@ -6,6 +6,8 @@ import math
 from collections import UserDict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lmma.run import noise
 from lmma.run.endings import Spell, Stop, in_python
 from lmma.run.warm_start import Learned
@@ -143,9 +145,10 @@ def _often_tied(run: Run) -> str:
     ties = strategy.ties.count
     if not ties or 100 * ties < strategy.generation:
         return ""
+    source = "fun or float32" if strategy.dtype == np.float32 else "fun"
     return (
-        f"In {ties} of {strategy.generation} generations the best candidates had equal values: fun may give "
-        "them with too few digits."
+        f"In {ties} of {strategy.generation} generations the best candidates had equal values: {source} may "
+        "give them with too few digits."
     )
 
 
