@@ -1,9 +1,9 @@
-"""Build the optional compiled parts; everything else is declared in pyproject.toml.
+"""Build the optional compiled part; everything else is declared in pyproject.toml.
 
 Plain C against the stable ABI of Python 3.11 (buffers in, numbers out): no build dependency beyond a
-C compiler, no run-time dependency, one wheel for every later Python. Each extension is optional: where
-no compiler is found the installation succeeds and the NumPy twins do the work. LMMA_REQUIRE_COMPILED=1
-makes a build that fails an error, which is what whoever builds wheels wants.
+C compiler, no run-time dependency, one wheel for every later Python. The extension is optional: without a
+compiler the installation succeeds and the NumPy reference does the work. LMMA_REQUIRE_COMPILED=1 turns a
+failed build into an error.
 """
 
 import os
@@ -20,19 +20,16 @@ flags = ["/O2", "/std:c11"] if windows else ["-O3", "-std=gnu11", "-fno-math-err
 optional = os.environ.get("LMMA_REQUIRE_COMPILED", "0") in ("", "0")
 
 
-def extension(name: str) -> Extension:
-    """Return the stable-ABI extension whose single source lies beside its module."""
-    source = "src/" + name.replace(".", "/") + ".c"
-    return Extension(
-        name,
-        sources=[source],
-        depends=glob("src/lmma/*/*.h"),
-        extra_compile_args=flags,
-        extra_link_args=[] if windows else ["-pthread"],
-        define_macros=[("Py_LIMITED_API", "0x030B0000")],
-        py_limited_api=True,
-        optional=optional,
-    )
+core = Extension(
+    "lmma.kernels._core",
+    sources=["src/lmma/kernels/_core.c"],
+    depends=[*glob("src/lmma/kernels/*.h"), *glob("src/lmma/kernels/*.inc")],
+    extra_compile_args=flags,
+    extra_link_args=[] if windows else ["-pthread"],
+    define_macros=[("Py_LIMITED_API", "0x030B0000")],
+    py_limited_api=True,
+    optional=optional,
+)
 
 
 def readme() -> str:
@@ -45,7 +42,7 @@ def readme() -> str:
 
 
 setup(
-    ext_modules=[extension("lmma.kernels._core"), extension("lmma.attack._forest")],
+    ext_modules=[core],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     long_description=readme(),
     long_description_content_type="text/markdown",

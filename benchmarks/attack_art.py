@@ -1,6 +1,6 @@
 """LM-MA-ES against attacks of the Adversarial Robustness Toolbox, same images, same number of queries.
 
-    pip install 'lmma[bench-attack]'
+    pip install 'lmma-lab[bench-attack]'
     python benchmarks/attack_art.py --data DIR --model forest.npz --out attacks.json --figure attacks.png
 
 `forest.npz` is what ``lmma attack --model`` saves. Attacks that `attacks.json` holds are not made again.
@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lmma.attack import Projection, campaign, load_forest, load_mnist
-from lmma.attack.pruned import NearForest
-from lmma.output.tables import markdown_table
+from lmma_lab.attack import Projection, campaign, load_forest, load_mnist
+from lmma_lab.attack.pruned import NearForest
+from lmma_lab.report.tables import markdown_table
 
 LIMITS = {
     "l2": (10, 20, 30, 40, 50, 75, 100, 150, 200, 300, 500, 1000, np.inf),

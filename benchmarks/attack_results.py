@@ -1,6 +1,6 @@
 """The numbers of docs/attack.md, from the attacks that a store holds.
 
-    python benchmarks/attack_results.py out/attack docs/results/attack
+    python benchmarks/attack_results.py out/attack lab/results/attack
 
 The store is that of ``lmma attack --out``, with all images attacked by each method. Attacks of other settings
 (``--clip --round``) make rows of their own. Writes results.json and prints the tables.
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lmma.attack.records import KIND, Record, record_fault
-from lmma.attack.summary import pair, summarise
-from lmma.experiments.analysis.samples import BAND
-from lmma.output.plotting.attack import BANDS
-from lmma.output.tables import markdown_table
-from lmma.store import FILE, Store
+from lmma_lab.analysis.samples import BAND
+from lmma_lab.attack.records import KIND, Record, record_fault
+from lmma_lab.attack.summary import pair, summarise
+from lmma_lab.plotting.attack import BANDS
+from lmma_lab.report.tables import markdown_table
+from lmma_lab.store import FILE, Store
 
 METHODS = ("lm-ma-es", "ma-es", "csa-es")
 

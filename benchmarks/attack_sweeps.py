@@ -1,4 +1,4 @@
-"""How success depends on the initial step size and on the budget, on random images.
+"""Success of attacks over the initial step size and over the budget, on random images.
 
     python benchmarks/attack_sweeps.py --data DIR --model forest.npz --store out/attack --out results
 
@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from lmma.attack.pipeline import Settings, run_attack
 from lmma.output.plotting.style import COLOURS, quieten, save
+from lmma_lab.attack.pipeline import Settings, run_attack
 
 STEPS = (0.5, 1.0, 2.0, 3.0, 5.0)
 BUDGETS = (250, 500, 1000, 2000, 4000)

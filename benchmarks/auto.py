@@ -1,4 +1,4 @@
-"""Does `method="auto"` pick well? Forty pairs of problem and budget, drawn after its rule was fixed.
+"""Quality of the choice by `method="auto"` on forty problems with budgets drawn after the rule was fixed.
 
     python benchmarks/auto.py [--store auto.json] [--seconds 1800]      runs what is missing, then the table
     python benchmarks/auto.py --pairs                                   lists the pairs
@@ -23,8 +23,8 @@ use_one_thread()
 import numpy as np
 
 import lmma
+from lmma.minimize import choose_method
 from lmma.problems import get
-from lmma.run.options import choose_method
 
 METHODS = ("pulse-full", "pulse", "d-lm-ma-es", "lm-ma-es", "ma-es", "lm-cma-es", "sep-cma-es", "vd-cma-es")
 PLAIN = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers", "rastrigin")

@@ -1,4 +1,4 @@
-"""Is a full matrix worth it where the budget is too short to learn it? `pulse-full` beside `pulse`.
+"""Value of a full matrix with a budget too short to learn it: `pulse-full` compared with `pulse`.
 
     python benchmarks/auto_budget.py runs.json
 

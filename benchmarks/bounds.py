@@ -1,4 +1,4 @@
-"""Compare the ways of keeping a box: evaluations to the target, by where the optimum lies.
+"""Compare the boundary treatments: evaluations to the target, by position of the optimum.
 
     python benchmarks/bounds.py            # n = 100, a few minutes
     python benchmarks/bounds.py --n 1000   # LM-MA-ES alone
@@ -17,9 +17,9 @@ import argparse
 import numpy as np
 
 import lmma
-from lmma.strategies.parts.bounds import WAYS as ALL_WAYS
+from lmma.layers.bounds import BOXES
 
-WAYS = [way for way in ALL_WAYS if way != "wrap"]  # which is for periodic variables
+WAYS = [way for way in BOXES if way != "wrap"]  # which is for periodic variables
 TARGET = 1e-8
 LOW, HIGH = -1.0, 3.0
 

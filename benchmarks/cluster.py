@@ -1,4 +1,4 @@
-"""What travels and how long it takes: replicas against vectors on a local cluster of Dask, or of Ray.
+"""Network traffic and time of replicas and of vectors on a local Dask or Ray cluster.
 
     python benchmarks/cluster.py                     # bytes per generation at n = 10^3 and 10^6, replicas
     python benchmarks/cluster.py --time --n 100000   # 50 generations, replicas and vectors in turn

@@ -1,8 +1,8 @@
-"""A plan for 1,000 workers and n = 10^8 on paper, and a simulation that checks it.
+"""Calculation for 1,000 workers and n = 10^8, and a simulation that checks it.
 
     python benchmarks/cluster_plan.py
 
-The simulation runs the driver's own code (``lmma.evaluation.cluster.driver``, ``lmma.run.replicas``) against
+The simulation runs the driver's own code (``lmma.evaluation.cluster``, ``lmma.evaluation.replicas``) against
 workers that exist as events on a virtual clock: messages have their real size, evaluations take log-normal
 times, nothing is computed. What the driver itself costs is measured on the real clock.
 """
@@ -20,13 +20,13 @@ import numpy as np
 
 import lmma
 from lmma import kernels
-from lmma.evaluation import EvaluationOptions, pickling
+from lmma.evaluation import EvaluationOptions
 from lmma.evaluation.cluster import driver
 from lmma.evaluation.cluster.driver import VectorDriver
-from lmma.evaluation.cluster.messages import Reply
-from lmma.evaluation.cluster.transport import Transport
-from lmma.run.replicas.replica import ReplicaReply, ReplicaState
-from lmma.run.replicas.replica_driver import ReplicatedDriver
+from lmma.evaluation.cluster.messages import Reply, Transport
+from lmma.evaluation.objective import dumps
+from lmma.evaluation.replicas.replica import ReplicaReply, ReplicaState
+from lmma.evaluation.replicas.replica_driver import ReplicatedDriver
 
 MESSAGE = 3e3  # bytes a message and its reply cost besides their contents; benchmarks/cluster.py, Dask
 HOPS = 2  # Dask's scheduler passes everything on
@@ -98,7 +98,7 @@ class OnTransport:
         self.transport, self.driver_class = transport, driver_class
 
     def evaluator(self, fun, args, on_error, **options):
-        objective, options = pickling.dumps((fun, args)), EvaluationOptions(on_error, **options)
+        objective, options = dumps((fun, args)), EvaluationOptions(on_error, **options)
         self.evaluate = self.driver_class(objective, options, self.transport)
         return self.evaluate
 
@@ -157,7 +157,7 @@ def to_target(workers, popsize, spread, quorum, n=20):
 def speeds(n=1_000_000, popsize=45):
     """Return seconds, for one thread and a million variables: a candidate, an update, a normal vector."""
     es = lmma.LMMAES(np.zeros(n), 1.0, popsize=popsize, rng=1, dtype="float32")
-    es.transform.age = es.parameters.m  # all direction vectors in use
+    es.method.transform.age = es.method.parameters.m  # all direction vectors in use
     out, ask, tell, draw = None, [], [], []
     z = np.empty((4, n), dtype=np.float32)
     for k in range(4):
@@ -211,7 +211,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only-plan", action="store_true", help="no simulation")
     args = parser.parse_args()
-    driver.PATIENCE = 1e9
+    driver.WORKER_TIMEOUT = 1e9
     plan()
     if args.only_plan:
         return

@@ -1,4 +1,4 @@
-"""What each part and each constant of pulse brings: evaluations to 1e-10 without it, halved and doubled.
+"""Effect of each part and each constant of pulse: evaluations to 1e-10 without it, halved and doubled.
 
     python benchmarks/constants.py [--n 64] [--seeds 101-103]
 
@@ -16,7 +16,7 @@ import numpy as np
 
 import lmma
 from lmma import problems
-from lmma.strategies import pulse, pulse_parameters
+from lmma.methods.pulse import method as pulse, parameters as pulse_parameters
 
 PROBLEMS = (
     "sphere", "ellipsoid", "discus", "cigar", "rotated-cigar", "rotated-discus", "rotated-different-powers",
@@ -44,7 +44,7 @@ BUDGET = 150_000
 def evaluations(method, problem, n, seed, options):
     """Return evaluations up to the first candidate at or below the target, infinity where there is none."""
     f = problems.get(problem)
-    x0 = problems.suites.start(f, n, np.random.default_rng([seed, n]))
+    x0 = f.start(n, np.random.default_rng([seed, n]))
     es = lmma.strategy(method, x0, 3.0, rng=seed, tolx=0, tolfun=1e-14, **options)
     while es.evaluations < BUDGET and not es.stop():
         values = f(es.ask())
@@ -84,7 +84,7 @@ def main():
         vars(pulse_parameters).update(usual)
         pulse.weights_of.cache_clear()
         print(f"| {label} |", " | ".join(cells), "|", flush=True)
-    parameters = lmma.strategy(METHOD, np.zeros(args.n), 1.0).parameters
+    parameters = lmma.strategy(METHOD, np.zeros(args.n), 1.0).method.parameters
     for name in CONSTANTS:
         for factor, word in ((0.5, "halved"), (2.0, "doubled")):
             options = {name: factor * getattr(parameters, name)}

@@ -1,4 +1,4 @@
-"""Constrained problems: evaluations to the optimum, ours beside pycma's and SciPy's constrained solvers.
+"""Constrained problems: evaluations to the optimum, compared with pycma and SciPy's constrained solvers.
 
     python benchmarks/constraints.py                 # needs cma and scipy; some minutes
     python benchmarks/constraints.py --seeds 9 --problems hs100 hs113

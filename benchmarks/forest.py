@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lmma.attack import CompiledForest, compile_forest, load_digits, load_mnist
-from lmma.attack import forest as forest_module
+from lmma_lab.attack import CompiledForest, compile_forest, forest as forest_module, load_digits, load_mnist
 
 
 def best_of_both(first, second, repeats):

@@ -1,11 +1,11 @@
 """Evaluations to 1e-10 of our methods and of other packages', side by side, on plain and rotated functions.
 
     python benchmarks/frontier.py --n 128 --methods pycma,pulse [--problems sphere,cigar] [--seeds 401-403]
-    python benchmarks/frontier.py --table docs/results/frontier
+    python benchmarks/frontier.py --table lab/results/frontier
 
 Paper protocol: start uniform in [-5, 5]^n, the same for all methods of one seed, sigma0 = 3; evaluations up
 to and including the first candidate at or below the target. Seeds from 401 on: nobody tuned on them. Peers
-are as published (lmma.experiments.peers), from pip install 'lmma[bench]'. Finished runs are kept in --store
+are as published (lmma_lab.peers), from pip install 'lmma-lab[bench]'. Finished runs are kept in --store
 and never done twice; --seconds starts no run after that time, so that a campaign can be done in pieces.
 """
 
@@ -20,11 +20,11 @@ use_one_thread()
 
 import numpy as np
 
-from lmma.experiments.schedule.execute import perform
-from lmma.experiments.tasks import Solve, record_fault
-from lmma.output.files import as_csv, write_text
-from lmma.output.tables import markdown_table
-from lmma.store import Store
+from lmma._files import write_text
+from lmma_lab.report.tables import as_csv, markdown_table
+from lmma_lab.schedule.execute import perform
+from lmma_lab.store import Store
+from lmma_lab.tasks import Solve, record_fault
 
 PLAIN = ("sphere", "ellipsoid", "rosenbrock", "discus", "cigar", "different-powers")
 ROTATED = tuple(
@@ -183,7 +183,7 @@ def main() -> None:
             for problem in options.problems.split(",")
         ]
         for task in tasks:
-            task.refuse_what_is_unknown()
+            task.check_names()
         do(tasks, store, options.seconds)
 
 

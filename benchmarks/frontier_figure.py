@@ -1,6 +1,6 @@
 """Draw evaluations to 1e-10 over n, ours and other packages', from the runs that frontier.py has published.
 
-python benchmarks/frontier_figure.py docs/results/frontier/runs.csv docs/results/frontier/growth.png
+python benchmarks/frontier_figure.py lab/results/frontier/runs.csv lab/results/frontier/growth.png
 """
 
 import csv

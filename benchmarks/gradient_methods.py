@@ -1,4 +1,4 @@
-"""Where a gradient method is better, and where it is not: SciPy's with finite differences beside ours.
+"""Comparison with SciPy's gradient methods with finite differences.
 
     python benchmarks/gradient_methods.py                       # n = 32, some minutes
     python benchmarks/gradient_methods.py --n 128 --method auto

@@ -1,4 +1,4 @@
-"""Pulse where nobody keeps a matrix: evaluations and time to 1e-4 at n = 10^4 and 10^5.
+"""Pulse for many variables: evaluations and time to 1e-4 at n = 10^4 and 10^5.
 
     python benchmarks/many_variables.py runs.jsonl [--n 10000] [--methods pulse ...] [--minutes 20]
     python benchmarks/many_variables.py runs.jsonl --n 100000 --methods pulse --axes 4 --dtype float32
@@ -43,7 +43,7 @@ def run(method, problem, n, minutes, dtype, axes, folder):
     """Return what one run did."""
     options = {} if axes is None else {"k_long": axes, "k_short": axes}
     f = get(problem, n)
-    x0 = problems.suites.start(f, n, np.random.default_rng([SEED, n]))
+    x0 = f.start(n, np.random.default_rng([SEED, n]))
     saved = folder / f"{method}.{problem}.{n}.{dtype}.{axes}.npz"
     found = lmma.minimize(
         f, x0, 3.0, method=method, rng=SEED, tolx=0, tolfun=0, stagnation=False, ftarget=TARGET, dtype=dtype,

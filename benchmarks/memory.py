@@ -1,4 +1,4 @@
-"""How much memory a run takes at its peak, each in a fresh process.
+"""Peak memory of a run, each measured in a new process.
 
     python benchmarks/memory.py ask [--n 1000000] [--dtype float64] [--generations 5]
     python benchmarks/memory.py blocks [--n 10000000] [--dtype float32] [--generations 20]
@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 import lmma
-from lmma.strategies.parts.recombination import default_popsize
+from lmma.numerics.recombination import default_popsize
 
 
 def sphere(X: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Compare ways of searching integers beside reals: successes and evaluations, ours and peers'.
+"""Compare searches of integers and reals: successes and evaluations of lmma and of peers.
 
     python benchmarks/mixed_integer.py run records.jsonl --seeds 10      # goes on where it was stopped
     python benchmarks/mixed_integer.py run records.jsonl --n 1000 --solvers lmma --functions SphereOneMax

@@ -1,4 +1,4 @@
-"""MNIST by a network of 25,450 weights without gradients: ours beside open-es and evosax, same evaluations.
+"""MNIST by a network of 25,450 weights without gradients: lmma, open-es and evosax, same evaluations.
 
     python benchmarks/mnist_network.py --data FOLDER --evaluations 60000 --seeds 1 2 3 --out FILE.jsonl
 
@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 import lmma
-from lmma.attack import load_mnist
 from lmma.integrations.torch import objective
+from lmma_lab.attack import load_mnist
 
 # method -> (popsize, sigma0, options); step sizes by a look at a few with seed 0, 256 images a batch
 OURS = {

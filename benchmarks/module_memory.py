@@ -17,7 +17,7 @@ import torch
 
 import lmma
 from lmma.integrations.torch import objective
-from lmma.strategies import strategy_class
+from lmma.methods import strategy_class
 
 
 def peak():

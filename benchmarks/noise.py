@@ -1,6 +1,6 @@
-"""Noisy functions: ours with and without noise handling, pycma with its handler, cmaes with adapted rates.
+"""Noisy functions: lmma with and without noise handling, pycma with its handler, cmaes with adapted rates.
 
-    pip install 'lmma[bench]' cma cmaes scikit-learn
+    pip install 'lmma-lab[bench]' scikit-learn
     python benchmarks/noise.py --out noise.json                       # sphere and ellipsoids, a few minutes
     python benchmarks/noise.py --out noise.json --dimensions 20 100 --seeds 3 --budget 10000
     python benchmarks/noise.py --out noise.json --dimensions 100 --cells 'sphere +' --only 'pulse, auto'
@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 import lmma
-from lmma.output.tables import markdown_table
+from lmma_lab.report.tables import markdown_table
 
 Array = npt.NDArray[np.float64]
 

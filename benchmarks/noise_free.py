@@ -1,4 +1,4 @@
-"""What watching for noise costs where there is none: evaluations to 1e-10 with noise="auto" and with None.
+"""Cost of noise detection without noise: evaluations to 1e-10 with noise="auto" and with None.
 
     python benchmarks/noise_free.py [--n 128] [--seeds 101-109] [--functions rotated-ellipsoid ...]
 
@@ -25,7 +25,7 @@ PROBLEMS = (*PLAIN, *(f"rotated-{name}" for name in ROTATED))
 def run(problem, n, seed, noise):
     """Return evaluations, None where the target was not reached, and whether noise was found."""
     f = problems.get(problem)
-    x0 = problems.suites.start(f, n, np.random.default_rng([seed, n]))
+    x0 = f.start(n, np.random.default_rng([seed, n]))
     result = lmma.minimize(
         f, x0, 3.0, rng=seed, vectorized=True, noise=noise, ftarget=1e-10, tolx=0, tolfun=1e-14,
         maxfevals=8000 * n,

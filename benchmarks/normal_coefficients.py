@@ -1,12 +1,13 @@
-"""Where the coefficients of the normal numbers come from, and how large an error they leave.
+"""Derivation of the coefficients of the normal numbers, and their error.
 
     python benchmarks/normal_coefficients.py
 
-Box-Muller needs a logarithm, a sine and a cosine. src/lmma/kernels/core_normal.h and twin.py compute them by
-polynomials whose largest weighted error on their interval is (nearly) the least possible. For each of them
-Remez's exchange algorithm finds that least error here, in arithmetic of 50 digits; beside it stands the error
-of the coefficients in use, which are rounded to float64. Nothing is gained where the rounding of a result,
-2^-53 or 2^-24 of it, is larger: that is the bound. Exits with 1 where a bound is exceeded.
+Box-Muller needs a logarithm, a sine and a cosine. src/lmma/kernels/core_normal.inc and reference.py
+compute them by polynomials whose largest weighted error on their interval is (nearly) the least possible.
+For each of them Remez's exchange algorithm finds that least error here, in arithmetic of 50 digits; next
+to it is the error of the coefficients in use, which are rounded to float64. Nothing is gained where the
+rounding of a result, 2^-53 or 2^-24 of it, is larger: that is the bound. Exits with 1 where a bound is
+exceeded.
 """
 
 from __future__ import annotations

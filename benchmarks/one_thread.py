@@ -1,4 +1,4 @@
-"""One thread for every library: to be imported, and told so, before NumPy is."""
+"""Limit every library to one thread; must be imported before NumPy."""
 
 import os
 

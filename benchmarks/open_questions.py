@@ -32,9 +32,9 @@ use_one_thread()
 
 import numpy as np
 
-from lmma.strategies.es import ES, Transform
-from lmma.strategies.lmma import CAP, LMMAParameters
-from lmma.strategies.parts.stepsize import CSA
+from lmma.methods.es import ES, Transform
+from lmma.methods.lmma import CAP, LMMAParameters
+from lmma.numerics.stepsize import CSA
 
 PATH, SKETCH, RANK = 0, 1, 2
 
@@ -211,8 +211,8 @@ METHODS = ("SketchES", "HalfES", "ExtraES", "RankES", "LikelyES", "LikelyCcES", 
 
 def main() -> None:
     """Run all variants and print thousands of evaluations to 1e-10."""
-    from lmma.experiments.schedule.execute import perform
-    from lmma.experiments.tasks import Solve
+    from lmma_lab.schedule.execute import perform
+    from lmma_lab.tasks import Solve
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--n", type=int, default=64)

@@ -1,4 +1,4 @@
-"""LmmaSampler beside Optuna's own samplers: values after 20 n trials, and what a trial costs as a ratio.
+"""LmmaSampler compared with Optuna's samplers: values after 20 n trials, and relative cost per trial.
 
     python benchmarks/optuna_samplers.py values records.jsonl --seeds 501 502 503 504 505
     python benchmarks/optuna_samplers.py cost

@@ -1,4 +1,4 @@
-"""How busy a process pool keeps its workers, and what a task costs it.
+"""Utilisation of the workers of a process pool, and overhead per task.
 
     python benchmarks/pool.py [--workers 2] [--n 1000] [--ms 1] [--seconds 5]
 

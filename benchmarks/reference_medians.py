@@ -18,7 +18,7 @@ use_one_thread()
 import numpy as np
 
 import lmma
-from lmma.problems import get, suites
+from lmma.problems import get
 
 # Medians at n = 128 of an independent literal implementation, in evaluations.
 REFERENCE = {
@@ -69,7 +69,7 @@ TARGET = 1e-10
 def evaluations_to_target(method: str, problem_name: str, n: int, seed: int, budget: int) -> int | None:
     """Return the evaluations one run needs, or None if it does not get there."""
     problem = get(problem_name)
-    x0 = suites.start(problem, n, np.random.default_rng([seed, n]))
+    x0 = problem.start(n, np.random.default_rng([seed, n]))
     es = lmma.strategy(method, x0, problem.sigma0, rng=seed, tolx=0.0, tolfun=1e-13)
     X = np.empty((es.popsize, n))
     while es.evaluations < budget and not es.stop():

@@ -1,6 +1,6 @@
-"""Episodes that policies need to a published threshold: ours, OpenAI-ES and ARS in the same environments.
+"""Episodes to a published threshold: lmma, OpenAI-ES and ARS in the same environments.
 
-    python benchmarks/reinforcement.py --out docs/results/reinforcement/runs.jsonl
+    python benchmarks/reinforcement.py --out lab/results/reinforcement/runs.jsonl
 
 Each finished run is a line of the file; what is there is not run again, so that the benchmark may be killed
 and started as often as one likes. Seeds 101 to 105 are nobody's: settings are chosen with seeds 1 to 3. The
@@ -26,7 +26,7 @@ from lmma.integrations.gymnasium import train
 from lmma.integrations.gymnasium.environments import Environment, spaces_of
 from lmma.integrations.gymnasium.episodes import Episodes
 from lmma.integrations.gymnasium.evaluator import EpisodesEvaluator
-from lmma.integrations.gymnasium.networks import Network
+from lmma.integrations.gymnasium.policies import Network
 
 # environment: policy, threshold, episodes of a candidate, episodes at most, episodes that judge a policy, and
 # whether observations are normalised. Swimmer and HalfCheetah: thresholds of Mania, Guy and Recht (arXiv
@@ -93,7 +93,7 @@ def by_ars(env, seed):
     while evaluate.count < most and not solved:
         delta = rng.standard_normal((directions, network.n))
         both = np.concatenate((weights + nu * delta, weights - nu * delta))
-        rewards = -evaluate(evaluate.with_seed(both, int(rng.integers(2**32)), 0)).reshape(2, directions)
+        rewards = -evaluate(both, (int(rng.integers(2**32)), 0)).reshape(2, directions)
         count += 2 * directions
         best = np.argsort(-rewards.max(axis=0))[:used]
         spread = rewards[:, best].std()
@@ -104,7 +104,7 @@ def by_ars(env, seed):
             looked = evaluate.count
             for fresh in (max(1, test // 10), test):
                 seeds = [int(word) for word in rng.integers(2**32, size=-(-fresh // episodes))]
-                reward = float(evaluate.rewards(weights, evaluate.normal, seeds).mean())
+                reward = float(evaluate.rewards(weights, evaluate.normalisation, seeds).mean())
                 solved = reward >= threshold
                 if not solved:
                     break

@@ -96,7 +96,7 @@ class Network:
     """MNIST, 784-128-10, mini-batches of 128."""
 
     def __init__(self, folder):
-        from lmma.attack import load_mnist
+        from lmma_lab.attack import load_mnist
 
         data = load_mnist(folder)
         self.train = torch.tensor(data.X_train / 255.0, dtype=torch.float32), torch.tensor(data.y_train)

@@ -1,4 +1,4 @@
-"""Keep the loop in your own hands: ask for candidates, evaluate them where you like, tell their values."""
+"""Control the loop yourself: ask for candidates, evaluate them anywhere, tell their values."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """A network of 9,610 weights learns to read digits without gradients: a module in, a module out.
 
-Needs PyTorch and scikit-learn: pip install 'lmma[torch,attack]'
+Needs PyTorch and scikit-learn: pip install 'lmma[torch]' scikit-learn
 """
 
 import torch

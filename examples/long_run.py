@@ -1,4 +1,4 @@
-"""A run to start on Friday: bounds, workers, a checkpoint, a log. Run it, kill it, run it again."""
+"""An unattended run with bounds, workers, a checkpoint and a log. Run it, kill it, run it again."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Minimise a Python function of 50 variables, with a budget, a target and a look at every generation."""
+"""Minimise a Python function of 50 variables, with a budget, a target and a callback."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The lightest truss of ten members that bear their stress, with joints that move by two inches at most.
+"""The lightest truss of ten members within limits on stress and displacement (two inches).
 
 One simulation gives weight, stresses and displacements. The classic of structural optimisation: areas of
 at least 0.1 square inches, aluminium, two loads of 100,000 pounds; the lightest known weighs 5060.85 pounds.

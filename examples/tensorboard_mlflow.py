@@ -1,4 +1,4 @@
-"""Curves in TensorBoard or MLflow: a callback of a few lines, and lmma needs to know neither."""
+"""Curves in TensorBoard or MLflow with a callback of a few lines."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""The methods that adapt their steps: those of a fixed step size come near an optimum, and no nearer."""
+"""Methods that adapt their step size; those with a fixed one only come near an optimum."""
 
 import lmma
-from lmma.strategies import strategy_class
+from lmma.methods import strategy_class
 
 ADAPTING = [name for name in lmma.methods() if not strategy_class(name).fixed_step]

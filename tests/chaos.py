@@ -1,4 +1,4 @@
-"""An objective that breaks in every way, and the check that every fault is counted."""
+"""An objective that fails in every possible way, and a check that every failure is counted."""
 
 import hashlib
 import os

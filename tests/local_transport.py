@@ -1,12 +1,13 @@
-"""A cluster without a cluster: workers are threads of this process, and can be lost when a test wants it."""
+"""A transport whose workers are threads of this process, which tests can disconnect."""
 
 import pickle
 import queue
 from concurrent.futures import ThreadPoolExecutor
 
-from lmma.evaluation import EvaluationOptions, pickling
-from lmma.evaluation.cluster.transport import Transport, drained
+from lmma.evaluation import EvaluationOptions
+from lmma.evaluation.cluster.messages import Transport, drain
 from lmma.evaluation.cluster.worker_host import end_host, serve
+from lmma.evaluation.objective import dumps
 
 
 class LocalTransport(Transport):
@@ -31,7 +32,7 @@ class LocalTransport(Transport):
         served.add_done_callback(lambda done: self.inbox.put((request, worker, done.result())))
 
     def replies(self, seconds):
-        found = drained(self.inbox, seconds)
+        found = drain(self.inbox, seconds)
         return [(request, reply if worker in self.names else None) for request, worker, reply in found]
 
     def close(self, tokens):
@@ -49,6 +50,6 @@ class OnTransport:
         self.transport, self.driver_class, self.further = transport, driver_class, further
 
     def evaluator(self, fun, args=(), on_error="worst", **options):
-        objective, options = pickling.dumps((fun, args)), EvaluationOptions(on_error, **options)
+        objective, options = dumps((fun, args)), EvaluationOptions(on_error, **options)
         self.evaluate = self.driver_class(objective, options, self.transport, **self.further)
         return self.evaluate

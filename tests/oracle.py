@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper typed in literally, loops and all: the truth that fast code must match.
+"""Literal transcription of Algorithm 1 with loops, the reference for optimised code.
 
 Only two things are not as printed, both for lack of an alternative (docs/departures.md): rates that would
 leave (0, 1] for small n are capped at 1/2, and "t mod n/lambda" takes the floor of the quotient.

@@ -1,4 +1,4 @@
-"""The other members of the family, typed in from their papers with loops and all.
+"""Literal transcriptions of the other methods from their papers.
 
 Each class takes the standard normal numbers ``z`` of a generation from outside, one row a candidate, and
 is otherwise self-contained: no line of ``lmma`` is used, and nothing is clever. Slow by intention.

@@ -1,4 +1,4 @@
-"""The listings of the documentation: which there are, and how they are run.
+"""The listings of the documentation, and how to run them.
 
 The listings of a page are run in order in one empty folder, so that later ones can use files of earlier ones:
 
@@ -18,9 +18,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES = [page for page in PAGES if "results" not in page.relative_to(ROOT).parts]
+from repository import ROOT
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "lab" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 LISTING = re.compile(
     r"^(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
 )

@@ -1,4 +1,4 @@
-"""Looking into pictures that were written: their size, and the colours that are really on them."""
+"""Helpers that read size and colours of picture files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real clusters on this machine, started once for all tests; skipped with a word where one is missing."""
+"""Real clusters on this machine, started once for all tests; missing ones are skipped with a reason."""
 
 import os
 import sys

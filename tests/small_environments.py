@@ -1,4 +1,4 @@
-"""Environments of a few steps for tests of training; registered by importing, as users register their own."""
+"""Environments of a few steps for tests of training, registered on import as users register theirs."""
 
 import gymnasium
 import numpy as np

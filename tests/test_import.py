@@ -1,4 +1,4 @@
-"""`import lmma` is cheap and leaves everything as it was."""
+"""`import lmma` is fast and has no side effects."""
 
 import statistics
 

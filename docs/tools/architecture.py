@@ -1,40 +1,34 @@
-"""Write the tree in docs/architecture.md: one line for each module, from its docstring.
+"""Write the trees in docs/architecture.md: packages with the first line of their docstrings.
 
 python docs/tools/architecture.py [--check]
 """
 
 import ast
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "src" / "lmma"
+SOURCES = (ROOT / "src" / "lmma", ROOT / "lab" / "src" / "lmma_lab")
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- tree -->\n", "<!-- end of tree -->\n"
 
 
 def tree() -> str:
-    """Return the modules of the package as an indented list with what each is about."""
-    lines = ["```\n", "lmma/\n", *_lines(SOURCE, "  "), "```\n"]
-    return "".join(lines)
+    """Return the packages of both distributions: what each is for, and the names of its modules."""
+    return "\n".join(f"```\n{''.join(_lines(source, ''))}```\n" for source in SOURCES)
 
 
 def _lines(folder: Path, indent: str) -> list[str]:
-    lines = []
-    modules = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
-    for path in modules:
-        lines.append(_line(indent, path.stem, path))
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    about = " ".join(text.partition("\n\n")[0].split()).rstrip(".").replace("``", "")
+    lines = [f"{(indent + folder.name + '/').ljust(22)} {about}\n"]
+    names = " ".join(sorted(path.stem for path in folder.glob("*.py") if path.name != "__init__.py"))
+    lines += [f"{indent}    {line}\n" for line in textwrap.wrap(names, 100)]
     for path in sorted(folder.iterdir()):
         if (path / "__init__.py").exists():
-            lines.append(_line(indent, path.name + "/", path / "__init__.py"))
             lines += _lines(path, indent + "  ")
     return lines
-
-
-def _line(indent: str, name: str, path: Path) -> str:
-    text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    about = " ".join(text.partition("\n\n")[0].split()).rstrip(".").replace("``", "")
-    return f"{(indent + name).ljust(24)} {about}".rstrip() + "\n"
 
 
 def page() -> str:

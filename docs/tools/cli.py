@@ -7,7 +7,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from lmma.cli import COMMANDS, build_parser
+from lmma.cli import COMMANDS, all_commands, build_parser
+from lmma.cli.extensions import EXTERNAL_COMMANDS, Command
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "cli.md"
@@ -25,12 +26,13 @@ not on the path. Progress goes to standard error, results to standard output.
 
 def page() -> str:
     """Return the text of the page."""
-    rows = [f"| [`lmma {name}`](#lmma-{name}) | {summary} |\n" for name, summary in COMMANDS.items()]
-    return HEAD + "".join(rows) + "".join(_command(name) for name in COMMANDS)
+    commands = COMMANDS | {name: all_commands()[name] for name in EXTERNAL_COMMANDS}
+    rows = [f"| [`lmma {name}`](#lmma-{name}) | {summary} |\n" for name, (summary, _) in commands.items()]
+    return HEAD + "".join(rows) + "".join(_command(name, commands) for name in commands)
 
 
-def _command(name: str) -> str:
-    parser = _subparser(build_parser(name), name)
+def _command(name: str, commands: dict[str, Command]) -> str:
+    parser = _subparser(build_parser(name, commands), name)
     words = [f"\n## lmma {name}\n\n{parser.description}\n"]
     for group in parser._action_groups:
         rows = [_row(action) for action in group._group_actions if action.dest not in ("help", "bench")]

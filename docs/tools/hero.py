@@ -1,8 +1,8 @@
-"""The picture of the front page: calls and seconds to the optimum, the default beside other packages.
+"""Draw the figure of the front page: calls and seconds to the optimum, compared with other packages.
 
     python docs/tools/hero.py [--run]
 
---run measures again what the picture shows and keeps it in docs/results/hero.json (minutes; needs cma and
+--run measures again what the picture shows and keeps it in lab/results/hero.json (minutes; needs cma and
 fcmaes). 100 variables, start uniform in [-5, 5]^n, sigma0 = 3, values rounded to six significant digits as
 simulators print them; calls and processor seconds of one core until the exact value is 1e-8, medians of
 three seeds.
@@ -24,7 +24,7 @@ from lmma import problems
 from lmma.output.plotting.style import COLOURS, save
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = ROOT / "docs" / "results" / "hero.json"
+RECORDS = ROOT / "lab" / "results" / "hero.json"
 PICTURE = ROOT / "docs" / "images" / "hero.svg"
 N, SEEDS, TARGET, BUDGET = 100, (401, 402, 403), 1e-8, 500_000
 PROBLEMS = {
@@ -82,8 +82,8 @@ def search(method, fun, x0, seed):
             fun, x0, 3.0, rng=seed, vectorized=True, on_error="raise", tolx=0, tolfun=0, stagnation=False
         )
         return
-    from lmma.experiments.peers import ADAPTORS
-    from lmma.strategies.parts.recombination import default_popsize
+    from lmma.numerics.recombination import default_popsize
+    from lmma_lab.peers import ADAPTORS
 
     adaptor = ADAPTORS[method]
     other = adaptor(x0, 3.0, adaptor.admissible(default_popsize(N)), seed)
@@ -95,7 +95,7 @@ def search(method, fun, x0, seed):
 
 def race(problem, method, seed):
     """Return calls and seconds of one run, None where it does not arrive."""
-    x0 = problems.suites.start(problems.get(problem), N, np.random.default_rng([seed, N]))
+    x0 = problems.get(problem).start(N, np.random.default_rng([seed, N]))
     fun = Printed(problem, x0)
     start = time.process_time()
     try:

@@ -1,8 +1,8 @@
-"""Write the tables on networks and policies into their pages, of the records that benchmarks have left.
+"""Write the tables on networks and policies into their pages, from the records of benchmarks.
 
 python docs/tools/networks.py
 
-docs/results/optimisers, docs/results/mnist and docs/results/reinforcement hold what
+lab/results/optimisers, lab/results/mnist and lab/results/reinforcement hold what
 benchmarks/torch_optimisers.py, mnist_network.py and reinforcement.py have found.
 """
 
@@ -14,10 +14,10 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from lmma.output.tables import markdown_table
+from lmma_lab.report.tables import markdown_table
 
 DOCS = Path(__file__).resolve().parents[1]
-RESULTS = DOCS / "results"
+RESULTS = DOCS.parent / "lab" / "results"
 OURS = ("LMMA", "LMMA+CSA")
 THEIRS = ("SGD", "SGD+decay")  # with momentum, at a constant rate and at one that falls to 0
 

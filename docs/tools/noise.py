@@ -1,4 +1,4 @@
-"""Draw docs/images/noise.svg and noise_run.svg: searches of noisy functions, and one as it draws itself.
+"""Draw docs/images/noise.svg and noise_run.svg: searches of noisy functions, and the plot of one run.
 
 python docs/tools/noise.py
 """
@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import lmma
-from lmma.output.plotting.style import COLOURS, quieten, save, thousands
+from lmma.output.plotting.style import COLOURS, save, style_axes, thousands
 
 PICTURE = Path(__file__).resolve().parents[1] / "images" / "noise.svg"
 N, BUDGET = 40, 40_000
@@ -27,8 +27,8 @@ def path(add: float, times: float, noise: str | None) -> tuple[list[int], list[f
     es = lmma.strategy("lm-ma-es", np.full(N, 3.0), 1.0, rng=1, noise=noise)
     spent, evaluations, truth, quality = 0, [], [], []
     while spent < BUDGET:
-        candidates, rows = es.ask(), es.again
-        es.tell(fun(candidates), again=fun(candidates[rows]) if len(rows) else None)
+        candidates, rows = es.ask(), es.rows_to_repeat
+        es.tell(fun(candidates), repeats=fun(candidates[rows]) if len(rows) else None)
         spent += es.popsize + len(rows)
         evaluations.append(spent)
         truth.append(float(np.sum(np.square(es.mean))))
@@ -65,7 +65,7 @@ def main() -> None:
         below.set_xticks(range(0, BUDGET + 1, BUDGET // 4))
         below.xaxis.set_major_formatter(thousands)
         for place in (above, below):
-            quieten(place)
+            style_axes(place)
     axes[0, 0].set_ylabel("true value of the mean")
     axes[1, 0].set_ylabel("quality")
     figure.savefig(PICTURE, metadata={"Date": None})

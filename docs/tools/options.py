@@ -1,4 +1,4 @@
-"""Write docs/options.md: every argument of a run, in Python and on the command line.
+"""Write docs/options.md: every run option, in Python and on the command line.
 
 python docs/tools/options.py [--check]
 """
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lmma.run.endings import in_python
+from lmma._text import in_python
 from lmma.run.options import RunOptions, spellings
 from lmma.run.stopping import ENDINGS
 
@@ -49,7 +49,9 @@ def _row(name: str, spelling: Any, default: Any) -> str:
     flag = f"`{spelling.flag}`" if spelling.flag else f"none: {spelling.library_only}"
     if spelling.kind == "switch" and default is True:
         flag += f", `{spelling.flag.replace('--', '--no-', 1)}`"
-    meaning = spelling.help + (f": {', '.join(spelling.choices)}" if spelling.choices else "")
+    meaning = spelling.help
+    if not all(choice in meaning for choice in spelling.choices):
+        meaning += f": {', '.join(spelling.choices)}"
     named = "`**options`" if name == "constants" else f"`{name}`"
     shown = "" if name == "constants" else f"`{default!r}`"
     return f"| {named} | {flag} | {shown} | {meaning} |\n"
@@ -75,7 +77,7 @@ class _Spelled(str):
 
 
 def _reason(ending: Any) -> str:
-    words = ending.words.format_map(_Names(value=_Any(), limit=_Any(), error=_Any()))
+    words = ending.template.format_map(_Names(value=_Any(), limit=_Any(), error=_Any()))
     words = words.replace("....", "...")
     marks = " | ".join("yes" if mark else "" for mark in (ending.success, ending.restarts))
     return f"| `{ending.reason}` | {ending.status} | {marks} | {words} |\n"

@@ -1,8 +1,8 @@
-"""Write what the records of the paper's experiments say, and what they lack, into their pages.
+"""Write summaries of the records of the paper's experiments, and of missing runs, into their pages.
 
 python docs/tools/paper.py
 
-docs/results/paper/README.md lists the runs of REACHABLE that are not in docs/results/paper/records, with
+lab/results/paper/README.md lists the runs of REACHABLE that are not in lab/results/paper/records, with
 estimates; README.md has the methods side by side at n = 512.
 """
 
@@ -11,9 +11,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lmma.experiments.analysis.figures import NAMES, problem_name
-from lmma.experiments.analysis.tables import by_method
-from lmma.experiments.presets import (
+from lmma._text import readable_time
+from lmma_lab.analysis.figures import NAMES, problem_name
+from lmma_lab.analysis.tables import by_method
+from lmma_lab.presets import (
     ACMA,
     CMA,
     CURVES,
@@ -25,13 +26,12 @@ from lmma.experiments.presets import (
     SIX,
     VD,
 )
-from lmma.experiments.schedule.eta import Clock
-from lmma.experiments.tasks import Grid, Solve, task_from, unique
-from lmma.output.progress import readable
-from lmma.output.tables import markdown_table
+from lmma_lab.report.tables import markdown_table
+from lmma_lab.schedule.eta import Clock
+from lmma_lab.tasks import Grid, Solve, task_from, unique
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "docs" / "results" / "paper"
+RESULTS = ROOT / "lab" / "results" / "paper"
 N = 512  # of the table in the README
 
 # What two cores can do of the preset ``paper`` in a day: fewer seeds as n grows, no full matrix beyond 1,024
@@ -90,12 +90,12 @@ def not_run(groups: dict[Group, dict[Solve, float]]) -> str:
     rows = []
     for (method, n), runs in groups.items():
         names = dict.fromkeys(run.problem.removeprefix("rotated-") for run in runs)
-        rows.append([method, f"{n:,}", str(len(runs)), ", ".join(names), readable(sum(runs.values()))])
+        rows.append([method, f"{n:,}", str(len(runs)), ", ".join(names), readable_time(sum(runs.values()))])
     count = sum(map(len, groups.values()))
     seconds = sum(sum(runs.values()) for runs in groups.values())
     lead = (
         f"Of {len(_reachable())} runs that two cores can do in a day, {count} are not here. They need about "
-        f"{readable(seconds)} of one core, by the growth of the times in these records:"
+        f"{readable_time(seconds)} of one core, by the growth of the times in these records:"
     )
     return f"{lead}\n\n{markdown_table([head, *rows], right=(1, 2, 4))}"
 
@@ -105,7 +105,7 @@ def side_by_side(found: list[Record], groups: dict[Group, dict[Solve, float]]) -
     rows = by_method(found, N)
     head = ["function", *(NAMES[method] for method in (LM, MA, LMCMA, VD, CMA, ACMA))]
     waiting = {
-        (method, problem_name(run.problem)): f"not run ({readable(seconds)})"
+        (method, problem_name(run.problem)): f"not run ({readable_time(seconds)})"
         for (method, n), runs in groups.items()
         for run, seconds in runs.items()
         if n == N

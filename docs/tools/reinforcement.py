@@ -1,4 +1,4 @@
-"""Draw docs/images/reinforcement.svg: how policies have learned, of records in docs/results/reinforcement.
+"""Draw docs/images/reinforcement.svg: learning curves of policies, from lab/results/reinforcement.
 
 python docs/tools/reinforcement.py
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from lmma.output.plotting.style import looks, quieten, save, thousands
+from lmma.output.plotting.style import assign_styles, save, style_axes, thousands
 
 DOCS = Path(__file__).resolve().parents[1]
-RUNS = DOCS / "results" / "reinforcement" / "runs.jsonl"
+RUNS = DOCS.parent / "lab" / "results" / "reinforcement" / "runs.jsonl"
 PICTURE = DOCS / "images" / "reinforcement.svg"
 THRESHOLDS = {
     "CartPole-v1": 475, "LunarLander-v3": 200, "Pendulum-v1": -200, "Swimmer-v5": 325, "HalfCheetah-v5": 3430
@@ -25,7 +25,7 @@ SETTINGS = ("lmma", "open-es", "ars")
 def main() -> None:
     """Draw a panel for each environment, a line for each run."""
     runs = [json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines()]
-    style = looks(SETTINGS)
+    style = assign_styles(SETTINGS)
     figure = Figure(figsize=(9.6, 5.6), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
     for axes, (env, threshold) in zip(panels, THRESHOLDS.items(), strict=False):
@@ -41,7 +41,7 @@ def main() -> None:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(thousands)
         axes.xaxis.set_minor_formatter(NullFormatter())
-        quieten(axes)
+        style_axes(axes)
     for axes in panels[2:5]:
         axes.set_xlabel("episodes of candidates")
     for axes in panels[::3]:

@@ -1,7 +1,8 @@
-"""What MkDocs does besides: pages of code that is linked to, the changelog, formulas without scripts.
+"""Hooks of MkDocs: pages for linked source files, the changelog, and formulas without scripts.
 
 A page links to a file of the repository as it would on any host of repositories, ``../src/lmma/x.py``; for
-the site that file becomes a page of its own. After ``#`` may stand the tag of a line, ``A1:12``, at which the
+the site that file becomes a page of its own. The records and reports in ``lab/results`` become the folder
+``results`` of the site. After ``#`` may stand the tag of a line, ``A1:12``, at which the
 page then opens. Formulas become MathML, which browsers set themselves: no script, no fonts, no network.
 """
 
@@ -15,6 +16,7 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS = "lab/results/"
 LINK = re.compile(r"\]\((\.\./[^)\s]+)\)")
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".sh": "sh", ".toml": "toml", ".yml": "yaml"}
 ROLE = re.compile(r":(?:func|class|meth|mod|attr|data):<code>~?([\w.]+)</code>")
@@ -31,6 +33,8 @@ def outside(page: str, link: str) -> tuple[str, str] | None:
 
 def place(target: str) -> str:
     """Return where the page of a file is."""
+    if target.startswith(RESULTS):
+        return f"results/{target.removeprefix(RESULTS)}"
     return "changes.md" if target == "CHANGELOG.md" else f"source/{target}.md"
 
 
@@ -50,18 +54,23 @@ def source_page(target: str) -> str:
 def changes() -> str:
     """Return the changelog as a page of the site."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    return re.sub(r"\]\(docs/", "](", text)
+    return text.replace("](docs/", "](").replace(f"]({RESULTS}", "](results/")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add a page for every file that some page links to, and one for the changelog."""
+    """Add the results, a page for every other file that some page links to, and one for the changelog."""
     linked: set[str] = set()
     for file in files.documentation_pages():
         text = Path(file.abs_src_path).read_text(encoding="utf-8")
         found = (outside(file.src_uri, link) for link in LINK.findall(text))
         linked |= {target for target, _ in filter(None, found)}
     for target in sorted(linked - {"CHANGELOG.md"}):
-        files.append(File.generated(config, place(target), content=source_page(target)))
+        if not target.startswith(RESULTS):
+            files.append(File.generated(config, place(target), content=source_page(target)))
+    for path in sorted((ROOT / RESULTS).rglob("*")):
+        if path.is_file():
+            target = path.relative_to(ROOT).as_posix()
+            files.append(File.generated(config, place(target), abs_src_path=str(path)))
     files.append(File.generated(config, "changes.md", content=changes()))
     return files
 

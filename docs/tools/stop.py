@@ -1,4 +1,4 @@
-"""Write docs/start/stop.md: every reason to stop, from the stopping rules, with what to do about it.
+"""Write docs/start/stop.md: every reason to stop, from the stopping rules, with advice.
 
 python docs/tools/stop.py [--check]
 """
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lmma.run.endings import in_python
+from lmma._text import in_python
 from lmma.run.stopping import ENDINGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,83 +22,84 @@ import lmma
 
 result = lmma.minimize(lambda x: float(np.sum(x**2)), np.full(10, 3.0), 1.0, rng=1, maxfevals=500)
 print(result.reason)   # maxfevals
-print(result.success)  # False: a budget that ran out is no success
-print(result.message)  # The budget is spent: the next generation would exceed maxfevals = 500.
+print(result.success)  # False: the run did not converge within the budget
+print(result.message)  # Evaluation limit reached: the next generation would exceed maxfevals = 500.
 ```
 
-`result.message` says it in a sentence and names the argument that changes it; `result.reason` is one word for
-programs, `result.status` a number. `success` is true for a target that was reached, and for convergence where
-no target was set. On the command line a success is exit status 0, anything else 1 or more ([all of
-them](../cli.md#lmma-minimize)). `restarts=` goes on, from another place with a larger population, after those
-marked with ↻.
+`result.message` explains the reason and names the argument to change. For programs, `result.reason` is one
+word and `result.status` a number. `result.success` is true if the target was reached or, without a target, if
+the search converged. The command line exits with status 0 if the run
+completed, which includes the end of a budget, and 1 or more otherwise ([all
+statuses](../cli.md#lmma-minimize)). After the reasons marked with ↻, `restarts=` continues from another point
+with a larger population.
 
-`lmma.minimize` always returns the best point it has seen, whatever the reason. If you can afford only
-so much, set `maxfevals` or `maxtime` to it and look at the reason.
+`lmma.minimize` returns the best point found, whatever the reason. If your budget is limited, set `maxfevals`
+or `maxtime` and check the reason.
 
-This page is made from the rules themselves. Which argument has which default: [arguments](../options.md).
+This page is generated from the stopping rules. For the defaults, see [arguments](../options.md).
 """
 
-# What a reason means to whoever meets it, and what to do; the tests hold the keys to the rules.
+# The meaning of each reason, and what to do; a test compares the keys with the rules.
 ADVICE = {
-    "noise": "With `noise=` set: what progress is left is smaller than what values of one point differ by. "
-    "Average inside `fun`, use common random numbers, or a larger `popsize`.",
-    "settled": "All variables are integers or choices, and for many generations no other value of any of "
-    "them was better. `restarts=3` looks elsewhere.",
-    "ftarget": "The value you asked for is reached. A lower `ftarget` searches on.",
-    "tolx": "All candidates of a generation lie within `tolx` of one another: the search has converged, "
-    "to a local optimum at least. Happens at the end of most good runs. If the value is not good "
-    "enough, the place is wrong, not the precision: `restarts=3`, or a larger `sigma0`.",
-    "tolfun": "The best values of the recent generations, and those of the last one, differ by less than "
-    "`tolfun`: converged, as above. A function whose values are all tiny (1e-12) needs a smaller "
-    "`tolfun`, or to be multiplied. With `dtype='float32'` digits may end before the search does, as on the "
-    "rotated cigar of 1,000 variables: the message says so then.",
-    "maxfevals": "As many evaluations as allowed are done; a generation that would exceed the number is not "
-    "begun, so that `nfev` may stay below it. Go on from where it stood: `lmma.minimize(fun, "
-    "result, maxfevals=...)`, or the same call with `checkpoint=` and a larger number.",
-    "maxiter": "As many generations as allowed are done. One has `popsize` evaluations.",
-    "maxtime": "The seconds are over. The evaluation under way is finished first.",
+    "noise": "With `noise=` set: the remaining progress is smaller than the differences between values of "
+    "the same point. Average inside `fun`, use common random numbers, or increase `popsize`.",
+    "integer_search_exhausted": "All variables are integers or choices, and nothing better was found for "
+    "many generations with small steps. Then every neighbour of x, one integer changed by one or one choice, "
+    "was evaluated, and none is better. Set `restarts=3` to search elsewhere.",
+    "ftarget": "The target value is reached. To continue, set a lower `ftarget`.",
+    "tolx": "All candidates of a generation lie within `tolx` of each other: the search has converged, "
+    "possibly to a local optimum. Most successful runs end this way. If the value is not good enough, more "
+    "precision does not help: search elsewhere with `restarts=3`, or start with a larger `sigma0`.",
+    "tolfun": "The best values of recent generations, and all values of the last one, differ by less than "
+    "`tolfun`: the search has converged, as with `tolx`. If all values of the function are tiny (1e-12), set "
+    "a smaller `tolfun` or scale the function up. With `dtype='float32'` precision may run out first, for "
+    "example on the rotated cigar with 1,000 variables; the message then says so.",
+    "maxfevals": "The allowed number of evaluations is used. A generation that would exceed the limit is not "
+    "started, so `nfev` may stay below it. To continue, call `lmma.minimize(fun, result, maxfevals=...)`, or "
+    "repeat the call with `checkpoint=` and a larger limit.",
+    "maxiter": "The allowed number of generations is used. Each has `popsize` evaluations.",
+    "maxtime": "The time limit has passed. The running evaluation is completed first.",
     "callback": "Your `callback` returned True or raised `StopIteration`.",
-    "solved": "Of [`train`](../howto/reinforcement_learning.md) alone: the mean policy has earned `solved` "
-    "on average over fresh episodes.",
-    "interrupted": "Ctrl-C (on the command line SIGTERM too). The checkpoint, if there is one, has been "
-    "written: "
-    'the same call goes on. `on_interrupt="raise"` has `KeyboardInterrupt` raised instead.',
-    "numerical": "The step size or the learned matrix is no longer a finite number. Look for values of `fun` "
-    "beyond 1e300, for a `sigma0` of 1e-200 or 1e+200, and for variables whose scales differ by "
-    "more than 1e10: rescale them.",
-    "diverged": "Steps grew a thousandfold and more beyond where they began: downhill leads to infinity. Is "
-    "the sign right ([maximise](../howto/maximise.md))? Are there `bounds=` that the problem has "
-    "and the call lacks?",
-    "stagnation": "Half of all generations (a fifth, where restarts were asked for) brought nothing, "
-    "neither for the best nor for the median value. "
-    'Usual causes: a local optimum with a rugged floor (`restarts=`), [noise](../noise.md) (`noise="auto"`), '
-    "or a very long valley (`stagnation=False` and patience).",
-    "plateau": "Where restarts were asked for: `fun` has steps, and too few candidates see one from the "
-    "other. A restart with twice the population follows, as long as there is budget.",
-    "flat": "All candidates had one and the same value. The function is constant around here, or prints "
-    "few digits, or ignores its argument: try `fun(x0)` and `fun(x0 + sigma0)` by hand. A larger "
-    "`sigma0` may see beyond a plateau.",
-    "failures": "Not one evaluation of three generations gave a finite number. `result.errors[0].traceback` "
-    'is the first failure, with the line where it happened; `on_error="raise"` raises it at once. '
-    "If only parts of the space fail, start where `fun` works.",
-    "allowance": 'With `restarts="bipop"`, small populations have a share of the budget each; this one used '
-    "its own.",
-    "strategy": "The strategy itself raised an exception: with one of ours that is a bug, please report it; "
-    "with [one of your own](../own_strategy.md) the message has its words.",
-    "memory": "The next restart has twice the population, and there is no memory for it. Fewer `restarts=`, "
-    "a smaller `popsize`, or a method that keeps less ([which](method.md)).",
+    "solved": "Only with [`train`](../howto/reinforcement_learning.md): the average reward of the mean "
+    "policy over fresh episodes has reached `solved`.",
+    "interrupted": "The run received Ctrl-C (on the command line, also SIGTERM or SIGHUP). The checkpoint, "
+    'if any, has been written; repeat the call to continue. Set `on_interrupt="raise"` to raise '
+    "`KeyboardInterrupt` instead.",
+    "numerical": "The step size or the learned matrix is no longer finite. Look for values of `fun` beyond "
+    "1e300, for an extreme `sigma0` such as 1e-200 or 1e+200, and for variables whose scales differ by more "
+    "than 1e10; rescale them.",
+    "diverged": "The step size grew more than a thousandfold: the function keeps falling towards infinity. "
+    "Check the sign of `fun` ([maximise](../howto/maximise.md)), and whether `bounds=` are missing.",
+    "stagnation": "Neither the best nor the median value improved over half of all generations (a fifth, if "
+    "restarts are allowed). Common causes: a local optimum with a rugged floor (set `restarts=`), "
+    '[noise](../noise.md) (set `noise="auto"`), or a very long valley (set `stagnation=False` and allow more '
+    "time).",
+    "plateau": "Only if restarts are allowed: `fun` is piecewise constant, and too few candidates reach the "
+    "next step. A restart with twice the population follows while the budget lasts.",
+    "flat": "All candidates had the same value. The function may be constant in this region, return too few "
+    "digits, or ignore its argument: compare `fun(x0)` and `fun(x0 + sigma0)`. A larger `sigma0` may reach "
+    "beyond the plateau.",
+    "failures": "No evaluation in three generations returned a finite number. `result.errors[0].traceback` "
+    'shows the first failure; `on_error="raise"` raises it immediately. If only parts of the space fail, '
+    "start where `fun` works.",
+    "allowance": 'With `restarts="bipop"`, each small population gets a share of the budget; this one has '
+    "used its share.",
+    "strategy": "The strategy raised an exception. If it is one of lmma's, please report a bug. If it is "
+    "[your own](../own_strategy.md), the message contains the exception.",
+    "memory": "The next restart doubles the population, which does not fit into memory. Set fewer "
+    "`restarts=`, a smaller `popsize`, or a method that needs less memory ([which](method.md)).",
 }
 
 
 class _Any:
-    """Stands for a number in the words of an ending."""
+    """Placeholder for a number in the message of an ending."""
 
     def __format__(self, spec: str) -> str:
         return "..."
 
 
 class _Argument(str):
-    """An argument in the words of an ending, with what is asked for it in brackets."""
+    """An argument in the message of an ending, optionally with a value in brackets."""
 
     def __getitem__(self, value: Any) -> str:  # type: ignore[override]
         return f"`{in_python(str(self), str(value))}`"
@@ -123,18 +124,18 @@ def page() -> str:
         f"{'yes' if e.success else 'no'} | {'↻' if e.restarts else ''} |\n"
         for e in reasons
     ]
-    words = [
-        f"\n## {e.reason}\n\n> {e.words.format_map(_Names())}\n\n{ADVICE.get(e.reason, '')}\n".replace(
+    sections = [
+        f"\n## {e.reason}\n\n> {e.template.format_map(_Names())}\n\n{ADVICE.get(e.reason, '')}\n".replace(
             "....", "..."
         )
         for e in reasons
     ]
     table = "\n| reason | status | success | restarts |\n|---|---|---|---|\n"
-    own = (
-        "\n## Another word\n\nA strategy of your own may stop for reasons of its own: whatever its `stop()` "
+    others = (
+        "\n## Other reasons\n\nA user-defined strategy may stop for other reasons: the key that its `stop()` "
         "returns is the reason, with status 14.\n"
     )
-    return HEAD + table + "".join(rows) + "".join(words) + own
+    return HEAD + table + "".join(rows) + "".join(sections) + others
 
 
 if __name__ == "__main__":

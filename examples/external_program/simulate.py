@@ -1,4 +1,4 @@
-"""A stand-in for a simulator: reads a candidate, one number a line, and prints its misfit last.
+"""Example simulator: reads a candidate, one number per line, and prints its misfit last.
 
 The two numbers are the logarithms of a spring's stiffness and of a damper's strength: positive for any
 candidate, so that every step of the search makes sense.

@@ -1,4 +1,4 @@
-"""A bridge of 49 steel tubes: which section for each, how high, of which steel, for the least money.
+"""A bridge of 49 steel tubes: choose sections, height and steel for the lowest cost.
 
     lmma minimize --space truss.toml --plot truss.svg
 

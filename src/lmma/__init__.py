@@ -1,7 +1,7 @@
 """Large-scale black-box optimisation by limited-memory matrix adaptation.
 
-:func:`minimize` is the whole of it for most; :func:`strategy` and the classes give the loop of ask and tell
-to who wants it. What is listed here is public; it is imported when it is first asked for.
+Most users only need :func:`minimize`; :func:`strategy` and the classes expose the ask/tell loop. The names
+listed here are public; each is imported on first use.
 
 Examples
 --------
@@ -18,143 +18,96 @@ __version__ = "0.1.0"
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# These two at once: a module of the same name would otherwise take the function's place when it is imported.
-from lmma.minimize import minimize
-from lmma.scipy_method import scipy_method
+# Imported now: otherwise a later import of the module of the same name would replace the function.
+from lmma.methods import METHODS as _METHODS, methods as methods
+from lmma.minimize import minimize as minimize
+from lmma.scipy_method import scipy_method as scipy_method
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the names in _PUBLIC, for type checkers; a test compares the two
     from lmma import (
-        attack,
-        bounds,
-        checkpoint,
-        cluster,
-        constraints,
-        integrations,
-        plotting,
-        problems,
-        restarts,
-        space,
-        testing,
+        archive as archive,
+        bounds as bounds,
+        checkpoint as checkpoint,
+        cluster as cluster,
+        constraints as constraints,
+        integrations as integrations,
+        plotting as plotting,
+        problems as problems,
+        restarts as restarts,
+        space as space,
+        testing as testing,
     )
-    from lmma.checking.check import check
-    from lmma.checking.report import CheckResult
-    from lmma.checkpoint import Checkpoint, CheckpointError
-    from lmma.cluster import ClusterError, Replicated
-    from lmma.evaluation import EvaluationError
-    from lmma.restarts import BIPOP, IPOP
-    from lmma.run.result_file import load
-    from lmma.space import Choice, Fixed, Integer, Real, Space, Tree
-    from lmma.strategies import (
-        ACMAES,
-        CMAES,
-        CSAES,
-        DLMMAES,
-        LMCMAES,
-        LMMAES,
-        MAES,
-        VDCMAES,
-        LMMAESArchive,
-        OpenES,
-        Pulse,
-        PulseFull,
-        SepCMAES,
-        Strategy,
-        methods,
-        register,
-        strategy,
+    from lmma.archive import Archive as Archive, ArchiveError as ArchiveError
+    from lmma.checking.check import check as check
+    from lmma.checking.report import CheckResult as CheckResult
+    from lmma.checkpoint import Checkpoint as Checkpoint, CheckpointError as CheckpointError
+    from lmma.cluster import ClusterError as ClusterError, Replicated as Replicated
+    from lmma.evaluation import EvaluationError as EvaluationError
+    from lmma.methods import Strategy as Strategy, register as register, strategy as strategy
+    from lmma.methods.acma import ACMAES as ACMAES
+    from lmma.methods.cma import CMAES as CMAES
+    from lmma.methods.csa import CSAES as CSAES
+    from lmma.methods.dlmma import DLMMAES as DLMMAES
+    from lmma.methods.es import ES as ES
+    from lmma.methods.lmcma import LMCMAES as LMCMAES
+    from lmma.methods.lmma import LMMAES as LMMAES
+    from lmma.methods.lmma_archive import LMMAESArchive as LMMAESArchive
+    from lmma.methods.ma import MAES as MAES
+    from lmma.methods.openes import OpenES as OpenES
+    from lmma.methods.pulse.method import Pulse as Pulse, PulseFull as PulseFull
+    from lmma.methods.sepcma import SepCMAES as SepCMAES
+    from lmma.methods.vdcma import VDCMAES as VDCMAES
+    from lmma.restarts import BIPOP as BIPOP, IPOP as IPOP
+    from lmma.run.result import RunResult as RunResult
+    from lmma.run.result_file import load as load
+    from lmma.space import (
+        Choice as Choice,
+        Fixed as Fixed,
+        Integer as Integer,
+        Real as Real,
+        Space as Space,
+        Tree as Tree,
     )
-    from lmma.strategies.es import ES
 
-__all__ = [
-    "ACMAES",
-    "BIPOP",
-    "CMAES",
-    "CSAES",
-    "DLMMAES",
-    "ES",
-    "IPOP",
-    "LMCMAES",
-    "LMMAES",
-    "MAES",
-    "VDCMAES",
-    "CheckResult",
-    "Checkpoint",
-    "CheckpointError",
-    "Choice",
-    "ClusterError",
-    "EvaluationError",
-    "Fixed",
-    "Integer",
-    "LMMAESArchive",
-    "OpenES",
-    "Pulse",
-    "PulseFull",
-    "Real",
-    "Replicated",
-    "SepCMAES",
-    "Space",
-    "Strategy",
-    "Tree",
-    "__version__",
-    "attack",
-    "bounds",
-    "check",
-    "checkpoint",
-    "cluster",
-    "constraints",
-    "integrations",
-    "load",
-    "methods",
-    "minimize",
-    "plotting",
-    "problems",
-    "register",
-    "restarts",
-    "scipy_method",
-    "space",
-    "strategy",
-    "testing",
-]
-
-# Where a public name is at home, if not in lmma.strategies; None for a module
-_HOMES: dict[str, str | None] = {
-    **dict.fromkeys(
-        (
-            "attack",
-            "bounds",
-            "checkpoint",
-            "cluster",
-            "constraints",
-            "integrations",
-            "plotting",
-            "problems",
-            "restarts",
-            "space",
-            "testing",
-        )
+# Public names by the module that defines each ("lmma": submodules). Names of methods are added below.
+_NAMES = {
+    "lmma": (
+        "archive", "bounds", "checkpoint", "cluster", "constraints", "integrations", "plotting", "problems",
+        "restarts", "space", "testing",
     ),
-    **dict.fromkeys(("Checkpoint", "CheckpointError"), "lmma.checkpoint"),
-    **dict.fromkeys(("ClusterError", "Replicated"), "lmma.cluster"),
-    **dict.fromkeys(("BIPOP", "IPOP"), "lmma.restarts"),
-    **dict.fromkeys(("Choice", "Fixed", "Integer", "Real", "Space", "Tree"), "lmma.space"),
-    "ES": "lmma.strategies.es",
-    "EvaluationError": "lmma.evaluation",
-    "check": "lmma.checking.check",
-    "CheckResult": "lmma.checking.report",
-    "load": "lmma.run.result_file",
-}
+    "lmma.archive": ("Archive", "ArchiveError"),
+    "lmma.checking.check": ("check",),
+    "lmma.checking.report": ("CheckResult",),
+    "lmma.checkpoint": ("Checkpoint", "CheckpointError"),
+    "lmma.cluster": ("ClusterError", "Replicated"),
+    "lmma.evaluation": ("EvaluationError",),
+    "lmma.methods": ("Strategy", "methods", "register", "strategy"),
+    "lmma.methods.es": ("ES",),
+    "lmma.minimize": ("minimize",),
+    "lmma.restarts": ("BIPOP", "IPOP"),
+    "lmma.run.result": ("RunResult",),
+    "lmma.run.result_file": ("load",),
+    "lmma.scipy_method": ("scipy_method",),
+    "lmma.space": ("Choice", "Fixed", "Integer", "Real", "Space", "Tree"),
+}  # fmt: skip
+_PUBLIC = {name: module for module, names in _NAMES.items() for name in names}
+_PUBLIC |= {name: module for module, name in (place.split(":") for place in _METHODS.values())}
+__all__ = sorted(["__version__", *_PUBLIC])
 
-if not TYPE_CHECKING:  # or a type checker would take any name for public
+if not TYPE_CHECKING:  # with __getattr__, a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        """Import what is public when it is first asked for."""
-        if name not in __all__:
-            raise AttributeError(f"module 'lmma' has no attribute {name!r}")
-        home = _HOMES.get(name, "lmma.strategies")
-        value = import_module(f"lmma.{name}") if home is None else getattr(import_module(home), name)
+        """Import a public name on first use."""
+        if name not in _PUBLIC:
+            from lmma._text import nearest
+
+            hint = "" if name.startswith("_") else nearest(name, _PUBLIC)
+            raise AttributeError(f"module 'lmma' has no attribute {name!r}{hint}")
+        home = _PUBLIC[name]
+        value = import_module(f"lmma.{name}") if home == "lmma" else getattr(import_module(home), name)
         globals()[name] = value
         return value
 
     def __dir__() -> list[str]:
-        """Return what is public."""
-        return sorted(__all__)
+        """Return the public names."""
+        return __all__

@@ -1,8 +1,8 @@
-"""``python -m lmma``."""
+"""Command line: ``python -m lmma``."""
 
 import sys
 
 from lmma.cli import main
 
-if __name__ == "__main__":  # workers of MPI import this too, under another name
+if __name__ == "__main__":  # MPI workers import this module under another name
     sys.exit(main())

@@ -1,7 +1,7 @@
-"""Where and how often a run is saved, for ``checkpoint=``.
+"""Checkpoints, for ``checkpoint=``.
 
-A path alone is enough; a :class:`Checkpoint` says more. A run that finds its file goes on from it, to the
-same end as without the interruption; a file that is damaged or of another run raises
+Pass a path, or a :class:`Checkpoint` to set how often the run is saved. If the file exists, the run resumes
+from it and gives the same result as without the interruption. A damaged file, or one of another run, raises
 :class:`CheckpointError`.
 
 Examples

@@ -1,5 +1,6 @@
-"""Clusters whose workers make their candidates themselves: ``workers=Replicated(...)``."""
+"""Clusters whose workers generate candidates locally: ``workers=Replicated(...)``."""
 
-from lmma.run.replicas.replicated import ClusterError, Replicated
+from lmma.evaluation.cluster.messages import ClusterError
+from lmma.evaluation.replicas import Replicated
 
 __all__ = ["ClusterError", "Replicated"]

@@ -1,9 +1,9 @@
-"""Constraints beyond a box, as ``constraints=`` takes them.
+"""Constraints beyond a box, for ``constraints=``.
 
 Examples
 --------
-A simulation that gives its value and what is limited, in one call; here the sum of squares of three numbers,
-whose mean is to be 1 at least and whose first is to be 2:
+A simulation that returns its value and the constrained quantities in one call. Here it is the sum of squares
+of three numbers; their mean must be at least 1, and the first must be 2:
 
 >>> import lmma
 >>> def simulate(x):
@@ -14,6 +14,6 @@ whose mean is to be 1 at least and whose first is to be 2:
 (True, [2.0, 0.5, 0.5])
 """
 
-from lmma.run.constraint_forms import Returned
+from lmma.run.user_constraints import Returned
 
 __all__ = ["Returned"]

@@ -1,45 +1,41 @@
-"""One call with good defaults."""
+"""The function :func:`minimize`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy.typing as npt
 
-from lmma.run.options import (
-    Callback,
-    Method,
-    OnInterrupt,
-    RunOptions,
-    choose_method,
-    default_sigma0,
-)
+from lmma.methods.registry import choose_method
+from lmma.run.options import Callback, OnInterrupt, RunOptions, default_sigma0
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
     from lmma.evaluation.base import OnError
+    from lmma.layers.bounds import Boundary, Bounds
+    from lmma.layers.constraints import Handling
+    from lmma.layers.noise import Treatment
+    from lmma.methods import Strategy
+    from lmma.methods.constants import Constants
+    from lmma.numerics.checks import Precision, Seed
     from lmma.run.checkpoint import Checkpoint
     from lmma.run.restarts import Schedule
+    from lmma.run.result import RunResult
     from lmma.space import Space, Tree
-    from lmma.strategies import Strategy
-    from lmma.strategies.parts.bounds import Boundary, Bounds
-    from lmma.strategies.parts.checks import Precision, Seed
-    from lmma.strategies.parts.constraints import Handling
-    from lmma.strategies.parts.noise import Treatment
 
 __all__ = ["choose_method", "default_sigma0", "minimize"]
 
 
 def minimize(
     fun: Callable[..., Any],
-    x0: npt.ArrayLike | OptimizeResult | Space | Tree | Mapping[str, Any] | Any | None,
+    x0: npt.ArrayLike | OptimizeResult | Space | Tree | Mapping[str, Any] | Any | None = None,
     sigma0: float | npt.ArrayLike | Mapping[str, Any] | None = None,
     *,
     args: tuple[Any, ...] = (),
-    method: Method | str | type[Strategy] = "auto",
+    method: str | type[Strategy] = "auto",
     bounds: Bounds | Mapping[str, Any] | None = None,
     boundary: Boundary = "smooth",
     integrality: npt.ArrayLike | None = None,
@@ -61,7 +57,7 @@ def minimize(
     stagnation: bool = True,
     restarts: int | str | Schedule = 0,
     polish: bool = False,
-    inject: npt.ArrayLike | None = None,
+    inject: npt.ArrayLike | str | os.PathLike[str] | None = None,
     vectorized: bool = False,
     workers: object = 1,
     timeout: float | None = None,
@@ -70,158 +66,188 @@ def minimize(
     callback: Callback | None = None,
     on_interrupt: OnInterrupt = "return",
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-    history: bool | int = False,
+    archive: str | os.PathLike[str] | None = None,
+    archive_new: bool = False,
+    history: bool | int = True,
     log: str | os.PathLike[str] | None = None,
     progress: bool = False,
     dtype: Precision = "float64",
     threads: int | None = None,
-    **options: Any,
-) -> OptimizeResult:
+    **options: Unpack[Constants],
+) -> RunResult:
     """Minimise a function of many variables without its gradient.
 
     Parameters
     ----------
     fun : callable
         ``fun(x, *args) -> float``; with ``vectorized=True``, ``fun(X, *args) -> (rows,)`` for rows X. With a
-        space ``fun(speed=..., gear=...)`` or ``fun({"speed": ..., "gear": ...}, *args)``, as its signature
-        asks; if vectorized, each value is an array with one entry a candidate. Where ``x0`` is a structure,
-        ``fun`` is given one like it; if vectorized, one of stacked arrays. It may return constraints as well,
-        ``(f, g)``, of which each is to become 0 or less.
+        space, ``fun(speed=..., gear=...)`` or ``fun({"speed": ..., "gear": ...}, *args)``, depending on its
+        signature; if vectorized, each value is an array with one entry per candidate. If ``x0`` is a
+        structure, ``fun`` receives one like it; if vectorized, one of stacked arrays. It may also return
+        constraints, ``(f, g)``, with g <= 0 for feasible points.
     x0 : array_like, (n,), OptimizeResult, structure, Space, Tree or None
-        Where the search starts. An earlier result also hands over its step size and learned transform. A
-        structure is a dict, list or dataclass of arrays, or a module of PyTorch: see :class:`lmma.Tree`. A
-        :class:`lmma.Space` starts in its middle; with ``space=`` also a dict of values (what it leaves out
-        starts in the middle), or None.
+        The start of the search. An earlier result also provides its step size and learned transform. A
+        structure is a dict, list or dataclass of arrays, or a PyTorch module: see :class:`lmma.Tree`. A
+        :class:`lmma.Space` starts at its centre. With ``space=``, a dict of values (missing ones start at
+        the centre), or None. Without a space, None starts at the centre of ``bounds``, which must be finite.
     sigma0 : float or array_like, (n,), optional
-        Initial step size, about a third of the distance to the optimum you expect; one number or one
-        for each coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``; for
-        a coordinate with two bounds, 0.3 times its width. With a space it is a share of each variable's
-        width, 0.3 by default: one number, or a dict of name: share. For a structure also a dict of path:
-        step, such as ``{"layers.0": 0.1, "bias": 0.01}``.
+        Initial step size, about a third of the expected distance to the optimum; one number or one per
+        coordinate. By default 0.3 times the larger of 1 and the root mean square of ``x0``; for a
+        coordinate with two bounds, 0.3 times its width. With a space, a fraction of each variable's width,
+        0.3 by default: one number, or a dict of name: fraction. For a structure also a dict of path: step,
+        such as ``{"layers.0": 0.1, "bias": 0.01}``.
     args : tuple
-        Further arguments of ``fun``.
+        Additional arguments passed to ``fun``.
     method : str or Strategy class
-        One of :func:`lmma.methods`; ``"auto"``, see :func:`choose_method`; or a strategy of your own, as a
+        One of :func:`lmma.methods`; ``"auto"``, see :func:`choose_method`; or a user-defined strategy, as a
         class or as ``"module:Class"``.
     bounds : Bounds, list of (low, high), or [low, high], optional
-        A box no evaluation leaves; None or infinity for no bound, low == high fixes a coordinate. With two
-        variables, two pairs are one for each; two NumPy vectors could mean either and are refused. For a
-        structure also a dict of path: (low, high).
+        Box that contains all evaluated points. Use None or infinity for no bound; low == high fixes a
+        coordinate. With two variables, two pairs are read as one per variable; two NumPy vectors are
+        ambiguous and raise an error. For a structure also a dict of path: (low, high).
     boundary : {"reflect", "smooth", "project", "wrap"}
-        How the box is kept, see :mod:`lmma.strategies.parts.bounds`; "wrap" is for periodic variables.
+        Mapping of candidates outside the bounds into the box, see :mod:`lmma.layers.bounds`; "wrap" is for
+        periodic variables.
     integrality : bool or array_like, (n,), optional
-        1 for variables that are integers, 0 for others, as in SciPy's ``differential_evolution``. ``fun`` is
-        given whole numbers there.
+        1 for integer variables, 0 for others, as in SciPy's ``differential_evolution``. ``fun`` receives
+        integers there.
     space : Space or Tree, optional
-        Named variables of all kinds, in place of bounds and integrality; see :class:`lmma.Space`. Or the form
-        of a structure whose numbers ``x0`` has.
+        Named variables of any type, instead of bounds and integrality; see :class:`lmma.Space`. Or the
+        structure that the numbers of ``x0`` belong to.
     constraints : constraint, or list of constraints, optional
-        What SciPy takes: ``NonlinearConstraint``, ``LinearConstraint``, dicts with ``type`` ("ineq", fun >= 0
-        or "eq"), ``fun`` and ``args``; or functions g with g(x) <= 0; or :class:`lmma.constraints.Returned`,
-        limits of what ``fun`` returns beside its value. Functions are called wherever ``fun`` is, as it is:
-        with many rows if ``vectorized``, with values by name if there is a space. Every candidate keeps
-        linear equalities, unless some variables are integers.
+        As in SciPy: ``NonlinearConstraint``, ``LinearConstraint``, dicts with ``type`` ("ineq", fun >= 0, or
+        "eq"), ``fun`` and ``args``. Or functions g with g(x) <= 0, or :class:`lmma.constraints.Returned` for
+        constraints that ``fun`` returns with its value. Functions are called in the same process and form as
+        ``fun``: with many rows if ``vectorized``, with named values if there is a space. Every candidate
+        satisfies linear equalities, unless some variables are integers.
     constraint_handling : {"lagrange", "rank"}
-        By an augmented Lagrangian, or by ranks alone: for values of which only the order means something, and
-        for constraints that say yes or no.
+        Augmented Lagrangian, or ranks only. Use "rank" if only the order of the values of ``fun`` matters,
+        or for yes/no constraints.
     feasibility_tol : float
-        The largest violation at a point that counts as feasible.
+        Largest constraint violation of a feasible point.
     popsize : int, optional
         Candidates per generation; ``4 + floor(3 ln n)`` by default.
     rng, seed : None, int, SeedSequence, Generator or key
-        Source of randomness; the same seed gives the same run. The two names mean the same. A key is a
-        tuple of two integers of 64 bits, as ``strategy.key`` is.
+        Source of randomness; the same seed gives the same run. The two names are synonyms. A key is a tuple
+        of two 64-bit integers, such as ``strategy.key``.
     noise : {"auto", "mix", "average", "population"}, optional
-        What is done about values that differ from call to call. ``"auto"`` evaluates two candidates again
-        every twenty generations, all of them once values differ, and treats noise that hides the ranks as
-        ``"mix"`` does: a smaller learning rate of the mean with longer steps. ``"average"`` evaluates
-        candidates more often, ``"population"`` takes more of them. None neither looks nor treats. Under noise
-        ``x`` is the mean of the search and ``fun`` an average of fresh values.
+        Handling of values that differ between calls. ``"auto"`` evaluates two candidates again every twenty
+        generations, and all of them once values differ. If noise changes the ranks, it continues as
+        ``"mix"``: a smaller learning rate of the mean with longer steps. ``"average"`` evaluates each
+        candidate several times, ``"population"`` increases the population. None neither detects nor treats
+        noise. With noise, ``x`` is the mean of the search and ``fun`` an average of new evaluations.
     common_random_numbers : bool, optional
         Whether ``fun`` is called with ``seed=`` and ``generation=``, integers that are the same for all
-        candidates of a generation, for mini-batches or episodes. By default if its signature names them
+        candidates in one generation, for mini-batches or episodes. By default True if its signature has them
         without a default.
     maxfevals, maxiter, maxtime : optional
         Budgets over all restarts: evaluations (never exceeded), generations, seconds.
     ftarget : float, optional
-        Stop as soon as a generation has reached this value.
+        Stop when ``fun`` reaches this value, checked after each generation.
     tolx, tolfun : float
-        Stop when steps in x, or the recent values of fun, vary by less; 0 switches a rule off.
+        Stop when steps in x, or recent values of fun, vary by less; 0 disables a rule.
     stagnation : bool
-        Stop when half of the run has brought no progress.
+        Stop when there was no progress in the last half of the run.
     restarts : int, str or Schedule
-        How often to start again after convergence or stagnation, each time with twice the population
-        (a number or ``"ipop"``), or with large and small ones in turn (``"bipop"``, ``"bipop:5"``).
+        Restarts after convergence or stagnation: a number or ``"ipop"`` to double the population each time,
+        ``"bipop"`` or ``"bipop:5"`` to alternate between large and small populations.
     polish : bool
-        Whether a search that has ended hands its best point and learned metric to SciPy's BFGS (L-BFGS-B with
-        bounds, or beyond 1000 variables), with central differences. That has a fifth of ``maxfevals``, or
-        what the search left; without a limit, a quarter of what the search took. The better of both is kept.
-        For smooth functions without noise: see :func:`lmma.check`.
-    inject : array_like, (n,) or (rows, n), optional
-        Points known to be good, evaluated in the first generation.
+        Whether to refine the best point with SciPy's BFGS and the learned metric (L-BFGS-B with bounds, or
+        beyond 1000 variables), using central differences. It gets a fifth of ``maxfevals``, or more if the
+        search leaves more; without ``maxfevals``, a quarter of the evaluations of the search. The better of
+        both results is kept. For smooth functions without noise: see :func:`lmma.check`.
+    inject : array_like, (n,) or (rows, n), str or Path, optional
+        Known good points, evaluated in the first generation. A path is that of an archive: its best points,
+        up to half the population, are taken.
     vectorized : bool
-        Whether ``fun`` takes a whole generation, one candidate a row; it may look at them, not change them.
+        Whether ``fun`` takes a whole generation, one candidate per row, which it must not modify. Objectives
+        of ``lmma.integrations``, and others with an attribute ``vectorized = True``, always do.
     workers : int, callable, Executor, cluster or Replicated
-        Evaluate in that many processes (-1: one for each core), through a map-like callable, through anything
-        with ``submit``, or on a cluster: a ``dask.distributed.Client``, ``ray``, an ``MPIPoolExecutor``, an
-        address such as ``"dask://host:port"``; with :class:`lmma.cluster.Replicated` only values travel.
+        Number of worker processes (-1: one per core), a map-like callable, an object with ``submit``, or a
+        cluster: a ``dask.distributed.Client``, ``ray``, an ``MPIPoolExecutor``, or an address such as
+        ``"dask://host:port"``. With :class:`lmma.cluster.Replicated`, only values are transmitted.
     timeout : float, optional
-        Seconds after which an evaluation is given up and counts as failed.
+        Time limit of one evaluation in seconds; if exceeded, it counts as failed.
     quorum : float
-        Share of a generation that is waited for; later results are dropped. Below 1 a run depends on time.
+        Fraction of a generation to wait for; later results are dropped. Below 1, a run depends on timing.
     on_error : {"worst", "raise", "resample"}
-        What a failed evaluation (an exception, NaN, infinity, a time-out) means: the candidate ranks last,
-        the run ends with it, or another candidate is drawn in its place.
+        Handling of a failed evaluation (an exception, NaN, infinity, a timeout): rank the candidate last,
+        end the run with the exception, or draw another candidate. Before ``fun`` has returned any value,
+        its programming errors are raised, and an exception of the whole first generation.
     callback : callable, optional
-        Called after each generation with the best x so far, or, if its only parameter is named
-        ``intermediate_result``, with an ``OptimizeResult``. ``StopIteration`` or a returned True ends
-        the run.
+        Called after each generation with the best x so far or, if its only parameter is named
+        ``intermediate_result``, with an ``OptimizeResult``. To end the run, return True or raise
+        ``StopIteration``.
     on_interrupt : {"return", "raise"}
-        What Ctrl-C does, never in the middle of an update and after the checkpoint is written: the run ends
-        with the best so far and the reason "interrupted", or ``KeyboardInterrupt`` is raised. A second one
-        is always raised, at once.
+        On Ctrl-C, return the best point so far with the reason "interrupted", or raise
+        ``KeyboardInterrupt``. Either happens after the current update and after the checkpoint is written. A
+        second Ctrl-C raises immediately.
     checkpoint : str, Path or Checkpoint, optional
-        File the run is saved in now and then. If it is there already, the run goes on from it, to the same
-        end as without the interruption; budgets may have changed.
+        File to which the run is saved periodically. If it exists, the run resumes from it and gives the same
+        result as without the interruption; budgets may be changed.
+    archive : str or Path, optional
+        SQLite file in which every evaluation is kept as soon as it returns: variables in the user's units,
+        value, constraint values, status, time. A point in the file is not evaluated again, unless ``noise=``
+        is set or ``fun`` takes seeds; its value counts in ``nfev`` like any other. So a killed run that is
+        started again with the same seed or checkpoint loses no finished evaluation. See :mod:`lmma.archive`.
+    archive_new : bool
+        Rename an existing archive and start a new one, after a change of ``fun``. Ignored if a checkpoint is
+        resumed.
     history : bool or int
-        Keep a record of at most that many snapshots (True: 1000) in ``result.history``.
+        Maximum number of snapshots to keep in ``result.history``, which ``result.plot()`` draws (True: 1000,
+        False: none).
     log : str or Path, optional
-        File for records of the run as JSON lines.
+        File for a log of the run as JSON lines.
     progress : bool
-        Show a line of progress on standard error.
+        Show a progress line on standard error.
     dtype : {"float64", "float32"}
-        Precision of the candidates and the state. A structure of single precision is searched in it.
+        Precision of candidates and state. A float32 structure is searched in float32.
     threads : int, optional
-        Threads that draw and transform candidates; by default what the environment variable LMMA_NUM_THREADS
-        says, else one for each core. The result does not depend on it.
+        Threads that sample and transform candidates; by default LMMA_NUM_THREADS from the environment, or
+        one per core. Does not affect the result.
     **options
         Constants of the method, such as ``m`` for ``"lm-ma-es"``.
 
     Returns
     -------
-    scipy.optimize.OptimizeResult
-        ``x``, ``fun``, ``nfev``, ``nit``, ``success``, ``status``, ``message`` as SciPy has them; also
-        ``reason`` (the stopping rule), ``method``, ``sigma``, ``mean``, ``hess_inv`` (the learned metric as a
-        LinearOperator), ``failures`` (how many evaluations failed), ``failed`` (by kind), ``errors`` (the
-        first few of them), ``late`` and ``deaths`` (of workers), ``runs`` (those between restarts),
-        ``learned`` (for a warm start) and ``warnings``. With a space ``x`` is a dict of values, with a
-        structure one like it, and ``vector`` the array that stands for it. With constraints x is the best
-        feasible point, and ``maxcv`` the largest violation there, ``constr`` what each constraint gave, and
-        ``multipliers`` the Lagrange multipliers; while nothing is feasible, x is violated least, and
-        ``success`` is False. Unless switched off, ``noise`` has quality, repeats, rate and spread; under
-        noise, and without constraints, ``x_seen`` and ``fun_seen`` are the luckiest evaluation, and
-        ``fun_error`` is the standard error of ``fun``. ``result.save(path)`` keeps it for :func:`lmma.load`,
-        ``result.plot()`` draws its history, and printed it takes at most 25 lines.
+    RunResult
+        A ``scipy.optimize.OptimizeResult``: ``x``, ``fun``, ``nfev``, ``nit``, ``success``, ``status``,
+        ``message`` as in SciPy. Further fields: ``reason`` (the stopping rule), ``method``, ``sigma``,
+        ``mean``, ``hess_inv`` (the learned metric as a LinearOperator), ``failures`` (number of failed
+        evaluations), ``failed`` (the same by kind), ``errors`` (the first few), ``late`` and ``deaths`` (of
+        workers), ``runs`` (one entry per restart), ``learned`` (for a warm start), ``history`` and
+        ``warnings``.
+
+        With a space, ``x`` is a dict of values, with a structure one like it, and ``vector`` is the encoded
+        array. With constraints, ``x`` is the best feasible point, ``maxcv`` its largest violation,
+        ``constr`` the values of each constraint, and ``multipliers`` the Lagrange multipliers. If no point is
+        feasible, ``x`` has the smallest violation and ``success`` is False.
+
+        With ``noise=``, ``noise`` has quality, repeats, rate and spread. If there is noise, and no
+        constraints, ``x_seen`` and ``fun_seen`` are the best observed evaluation, and ``fun_error`` is the
+        standard error of ``fun``.
+
+        With ``archive=``, or if all variables are discrete, ``calls`` is the number of calls of ``fun`` in
+        this process, without values that were known; ``archive`` is the :class:`lmma.archive.Archive`.
+
+        ``result.save(path)`` saves it for :func:`lmma.load`, ``result.to_csv()``, ``to_json()`` and
+        ``to_dict()`` export it, ``result.plot()`` plots ``history``, and ``result.importance`` estimates
+        which variables mattered.
 
     Raises
     ------
     ValueError, TypeError
-        For an argument that cannot be meant; the message names it, its value and the remedy. Also where
-        ``fun`` has never returned a number. A failing ``fun`` is no error, unless ``on_error="raise"``.
+        For an invalid argument; the message names it, its value and the remedy. Also if ``fun`` returns
+        something else than a number from the start.
+    Exception
+        What ``fun`` raises before it has returned any value, see ``on_error``. Later, a failed evaluation is
+        not an error, unless ``on_error="raise"``.
     MemoryError
         If the method does not fit into the free memory; the message names one that does.
     CheckpointError
         If the checkpoint is damaged or belongs to another run.
+    ArchiveError
+        If the archive is damaged or belongs to another objective.
 
     References
     ----------
@@ -246,8 +272,8 @@ def minimize(
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
     if seed is not None and rng is not None:
-        raise ValueError("pass rng or seed, not both: they mean the same")
-    from lmma.run.run import Run  # imported here: where strategies alone are used, it costs nothing
+        raise ValueError("pass either rng or seed, not both: they are synonyms")
+    from lmma.run.run import Run  # imported here to keep `import lmma` fast
 
     given = RunOptions(
         args=args, method=method, bounds=bounds, boundary=boundary, integrality=integrality, space=space,
@@ -257,6 +283,7 @@ def minimize(
         ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, polish=polish,
         inject=inject, vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum,
         on_error=on_error, callback=callback, on_interrupt=on_interrupt, checkpoint=checkpoint,
-        history=history, log=log, progress=progress, dtype=dtype, threads=threads, constants=options,
+        archive=archive, archive_new=archive_new, history=history, log=log, progress=progress, dtype=dtype,
+        threads=threads, constants={**options},
     )  # fmt: skip
     return Run(fun, x0, sigma0, given).execute()

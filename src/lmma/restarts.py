@@ -1,7 +1,7 @@
 """Schedules for ``restarts=``.
 
-:class:`IPOP` starts again with ever larger populations, :class:`BIPOP` with large and small ones in turn; a
-schedule of one's own is a :class:`Schedule` whose ``next`` returns a :class:`Plan`, or None to end.
+:class:`IPOP` restarts with increasing populations, :class:`BIPOP` alternates between large and small ones. A
+custom schedule is a subclass of :class:`Schedule` whose ``next`` returns a :class:`Plan`, or None to stop.
 
 References
 ----------
@@ -22,6 +22,7 @@ Examples
 True
 """
 
-from lmma.run.restarts import BIPOP, IPOP, Plan, Schedule
+from lmma.run.restarts import BIPOP, IPOP, Schedule
+from lmma.run.state import Plan
 
 __all__ = ["BIPOP", "IPOP", "Plan", "Schedule"]

@@ -1,42 +1,51 @@
-"""``scipy.optimize.minimize(fun, x0, method=lmma.scipy_method("lm-ma-es"), options={...})``."""
+"""Adapter for ``scipy.optimize.minimize(fun, x0, method=lmma.scipy_method("lm-ma-es"), ...)``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from lmma.minimize import minimize
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-DERIVATIVES = ("jac", "hess", "hessp")  # SciPy passes them along; a black-box method has no use for them
+DERIVATIVES = ("jac", "hess", "hessp")  # passed by SciPy, ignored here
 
 
-def scipy_method(name: str = "auto") -> Callable[..., OptimizeResult]:
+@overload
+def scipy_method(name: str = "auto") -> Callable[..., OptimizeResult]: ...
+
+
+@overload
+def scipy_method(name: Callable[..., Any], *x0: Any, **options: Any) -> OptimizeResult: ...
+
+
+def scipy_method(name: Any = "auto", *x0: Any, **options: Any) -> Any:
     """Return a ``method=`` for :func:`scipy.optimize.minimize`.
+
+    ``method=lmma.scipy_method``, without calling it, also works and means ``"auto"``.
 
     Parameters
     ----------
     name : str
-        A method as :func:`lmma.minimize` takes it.
+        A method name, as for :func:`lmma.minimize`.
 
     Returns
     -------
     callable
-        To be passed as ``method=``. Its ``options`` are the keyword arguments of :func:`lmma.minimize`;
-        SciPy's own ``maxfev``, ``tol`` and ``disp`` are understood as well, and ``jac``, ``hess`` and
-        ``hessp`` are left unused. Constraints reach it as functions, as SciPy makes them: call
-        :func:`lmma.minimize` for linear equalities that every candidate keeps.
+        The value for ``method=``. ``options`` accepts the keyword arguments of :func:`lmma.minimize`, and
+        SciPy's ``maxfev``, ``tol`` and ``disp``; ``jac``, ``hess`` and ``hessp`` are ignored. SciPy passes
+        all constraints as functions. To keep linear equalities exactly, call :func:`lmma.minimize`.
 
     Raises
     ------
     ValueError
-        If there is no method of that name.
+        If the method is unknown.
 
     See Also
     --------
-    lmma.minimize : The same without SciPy's detour.
+    lmma.minimize : The same, called directly.
 
     References
     ----------
@@ -51,8 +60,12 @@ def scipy_method(name: str = "auto") -> Callable[..., OptimizeResult]:
     >>> result.x.round(3).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
+    if x0:  # called by SciPy: name is the objective
+        return scipy_method()(name, *x0, **options)
+    if options:
+        raise TypeError(f"scipy_method() takes a name alone; pass {', '.join(options)} in SciPy's options=")
     if name != "auto":
-        from lmma.strategies import strategy_class  # imported here, as `import lmma` is to cost little
+        from lmma.methods import strategy_class  # imported here to keep `import lmma` fast
 
         strategy_class(name)
 

@@ -1,4 +1,4 @@
-"""Functions of known nature, and what a check must say of each."""
+"""Functions of known kind, with the expected report of a check."""
 
 import hashlib
 import shlex

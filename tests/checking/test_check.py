@@ -1,4 +1,4 @@
-"""What lmma.check takes, refuses and returns."""
+"""Arguments, errors and results of lmma.check."""
 
 import copy
 import json
@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.checking.differences import levels, noise_level, turns
-from lmma.checking.digits import digits
+from lmma.checking.measure import count_turns, digits, levels, noise_level
 
 
 def sphere(x):
@@ -119,6 +118,43 @@ def test_constraints_that_fun_returns_keep_it_from_scipy():
     assert "polish" not in found.suggest
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bounds": np.array([[0.0, 1.0]] * 3)},
+        {"bounds": (np.zeros(3), np.ones(3))},
+        {"sigma0": np.full(3, 0.2)},
+        {"sigma0": np.float64(0.2)},
+        {"integrality": np.array([1, 0, 0])},
+        {"args": (np.float64(2.0),)},
+    ],
+    ids=["box", "limits", "steps", "step", "integers", "args"],
+)
+def test_arguments_from_numpy_are_copied_as_plain_python(given):
+    found = lmma.check(lambda x, *args: sphere(x), np.full(3, 0.5), rng=1, **given)
+    calls = found.calls_in_python()
+    assert "array(" not in str(calls)
+    assert "float64" not in str(calls)
+    names = {"fun": lambda x, *args: sphere(x), "x0": np.full(3, 0.5), "report": found, "lmma": lmma}
+    assert eval(f"{calls['lmma'][:-1]}, maxfevals=60)", names).nfev <= 60
+
+
+def test_calls_to_copy_are_valid_for_long_arguments():
+    bounds = [(0.0, np.inf)] * 40
+    found = lmma.check(sphere, np.ones(40), bounds=bounds, rng=1)
+    names = {"fun": sphere, "x0": np.ones(40), "report": found, "lmma": lmma, "bounds": bounds}
+    result = eval(f"{found.calls_in_python()['lmma'][:-1]}, maxfevals=60)", names)
+    assert result.nfev <= 60
+    assert "bounds=bounds" in found.calls_in_python()["SciPy"]
+
+
+def test_no_more_calls_are_made_than_the_run_may_make():
+    found = lmma.check(lambda x: (time.sleep(0.006), sphere(x))[1], np.ones(4), rng=1, maxfevals=40)
+    assert found.calls <= 40
+    assert "40 sequential calls" in found.findings["time"]
+    assert found.suggest["maxfevals"] == 40
+
+
 # Bad functions
 
 
@@ -131,6 +167,18 @@ def test_a_function_that_always_fails_is_reported_after_a_few_calls():
     assert found.calls < 20
     assert "no licence" in found.findings["failures"]
     assert found.errors[0].kind == "RuntimeError"
+
+
+def test_the_last_line_of_a_traceback_is_shown():
+    def program(x):
+        lines = [f'  File "solver.py", line {k}, in step' for k in range(40)]
+        lines = ["./solve failed: Traceback", *lines, "NameError: name 'a' is not defined"]
+        raise RuntimeError("\n".join(lines))
+
+    text = lmma.check(program, np.ones(3), rng=1).findings["failures"]
+    assert "./solve failed: Traceback" in text
+    assert text.endswith("NameError: name 'a' is not defined")
+    assert len(text) < 400
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")], ids=["nan", "inf"])
@@ -152,7 +200,7 @@ def test_a_start_that_fails_is_left():
 
 
 @pytest.mark.parametrize("answer", ["text", None, [1.0, 2.0]], ids=["text", "none", "list"])
-def test_what_is_no_number_is_a_mistake(answer):
+def test_a_value_that_is_not_a_number_is_a_mistake(answer):
     with pytest.raises(TypeError, match="must return one real number"):
         lmma.check(lambda x: answer, np.ones(3), rng=1)
 
@@ -181,7 +229,7 @@ def test_time_ends_it_and_the_report_says_what_was_not_seen():
     ],
     ids=["no start", "nan", "few calls", "half a call", "no time", "timeout", "step", "bounds"],
 )
-def test_what_cannot_be_meant_is_refused(given, words):
+def test_an_invalid_argument_is_rejected(given, words):
     with pytest.raises((ValueError, TypeError), match=words):
         lmma.check(sphere, **({"x0": [1.0, 2.0]} | given))
 
@@ -191,7 +239,7 @@ def test_the_start_cannot_be_left_out():
         lmma.check(sphere)
 
 
-def test_what_cannot_be_called_is_refused():
+def test_an_objective_that_is_not_callable_is_rejected():
     with pytest.raises(TypeError, match="fun must be callable"):
         lmma.check(3.0, [1.0])
 
@@ -255,9 +303,9 @@ def test_a_polynomial_leaves_nothing():
 
 
 def test_turns_are_counted_beyond_what_is_negligible():
-    assert turns(np.array([3.0, 1, 2, 0, 5]), 0.1) == 3
-    assert turns(np.array([3.0, 1, 1.05, 0, 5]), 0.1) == 1
-    assert turns(np.array([1.0, 1.0, 1.0]), 0.1) == 0
+    assert count_turns(np.array([3.0, 1, 2, 0, 5]), 0.1) == 3
+    assert count_turns(np.array([3.0, 1, 1.05, 0, 5]), 0.1) == 1
+    assert count_turns(np.array([1.0, 1.0, 1.0]), 0.1) == 0
 
 
 @pytest.mark.parametrize(
@@ -275,7 +323,7 @@ def test_digits_of_printed_values(written, significant, rounded, single, whole):
         float(written.format(value)) for value in np.random.default_rng(1).uniform(1000, 9000, 60).tolist()
     ]
     found = digits(values)
-    assert (found.significant, found.rounded, found.single, found.whole) == (
+    assert (found.significant, found.rounded, found.single, found.integral) == (
         significant,
         rounded,
         single,

@@ -1,4 +1,4 @@
-"""lmma check: as lmma minimize takes its target, printed for people and for programs."""
+"""lmma check: targets as for lmma minimize, with text and JSON output."""
 
 import json
 import shlex
@@ -32,6 +32,9 @@ def text(x):
 
 def cost(speed, gear):
     return (speed - 2) ** 2 + gear
+
+def valleys(speed, gear):
+    return (speed - 2) ** 2 + gear + 20 * np.cos(7 * speed)
 """
 
 
@@ -58,7 +61,7 @@ def test_the_page_says_what_to_type(capsys):
 
 
 @pytest.mark.parametrize("function", ["loss", "noisy"])
-def test_what_it_says_to_type_runs(function, capsys):
+def test_the_suggested_command_runs(function, capsys):
     _, out, _ = said(capsys, f"checked_model:{function}", "--x0", "0.5,0.5,-1", "--json")
     words = shlex.split(json.loads(out)["command"])[1:]
     assert main([*words, "--max-evaluations", "300", "--quiet"]) in (0, 1)
@@ -83,7 +86,7 @@ def test_bounds_vectors_and_a_built_in_problem(capsys):
     assert "--bounds=0,2 --vectorized" in out
     assert "L-BFGS-B" in out
     status, out, _ = said(capsys, "rastrigin", "--dim", "10", "--seed", "1")
-    assert "many valleys" in out
+    assert "many local minima" in out
     assert "--restarts=bipop" in out
 
 
@@ -107,20 +110,47 @@ def test_a_space_from_its_file(capsys, tmp_path):
     assert "--space=knobs.toml" in out
 
 
+def test_options_in_the_file_are_kept(capsys, tmp_path):
+    (tmp_path / "knobs.toml").write_text(
+        "[variables]\nspeed = { real = [1, 9] }\ngear = { real = [1, 6] }\n[run]\nmax-evaluations = 30\n"
+        'objective = "checked_model:valleys"\nrestarts = 2\nmax-time = 20\n'
+    )
+    _, out, _ = said(capsys, "--space", "knobs.toml", "--json")
+    fields = json.loads(out)
+    assert fields["calls"] <= 30
+    assert fields["suggest"]["restarts"] == "bipop"
+    assert fields["command"] == "lmma minimize checked_model:valleys --space=knobs.toml"
+
+
+def test_a_budget_is_copied_to_the_command(capsys):
+    _, out, _ = said(capsys, "checked_model:loss", "--dim", "3", "--max-evaluations", "25", "--json")
+    fields = json.loads(out)
+    assert fields["calls"] <= 25
+    assert "--max-evaluations=25" in fields["command"]
+
+
+def test_the_default_seed_is_the_one_in_the_help(capsys):
+    _, default, _ = said(capsys, "checked_model:loss", "--dim", "3", "--json")
+    _, given, _ = said(capsys, "checked_model:loss", "--dim", "3", "--seed", "0", "--json")
+    assert json.loads(default)["effects"] == json.loads(given)["effects"]
+    _, out, _ = said(capsys, "--help")
+    assert "same points (default: 0)" in " ".join(out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["checked_model:loss"], 2, "how many variables"),
+        (["checked_model:loss"], 2, "number of variables"),
         (["checked_model:loss", "--dim", "3", "--calls", "5"], 2, "at least 20"),
         (["checked_model:nothing", "--dim", "3"], 2, "has no 'nothing'"),
         (["checked_model:text", "--dim", "3"], 2, "must return one real number"),
-        ([], 2, "give either TARGET"),
+        ([], 2, "expected either TARGET"),
         (["checked_model:loss", "--space", "none.toml"], 2, "none.toml"),
         (["checked_model:broken", "--dim", "3"], 3, ""),
     ],
     ids=["no start", "few calls", "no function", "text", "no target", "no file", "broken"],
 )
-def test_mistakes_are_told_in_one_line(words, status, message, capsys):
+def test_mistakes_are_reported_in_one_line(words, status, message, capsys):
     got, out, err = said(capsys, *words)
     assert got == status
     assert message in err

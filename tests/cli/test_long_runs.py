@@ -1,4 +1,4 @@
-"""What makes a run safe to leave alone, from the command line."""
+"""Unattended runs on the command line: checkpoints, logs and signals."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def test_restarts_are_shown(lmma, outcome):
     done = lmma(*words, "--restarts", 2)
     assert done.returncode == 0
     [line] = [line for line in done.stdout.splitlines() if line.split()[0] == "restarts"]
-    assert re.findall(r"of (\d+)", line) == ["7", "14", "28"]  # populations
+    assert re.findall(r"popsize (\d+)", line) == ["7", "14", "28"]  # populations
     assert [run["popsize"] for run in outcome(*words, "--restarts", 2)["runs"]] == [7, 14, 28]
     assert not any(line.split()[0] == "restarts" for line in lmma(*words).stdout.splitlines())
 
@@ -134,11 +134,11 @@ def test_resuming_needs_no_seed(outcome):
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["resume", "none.npz"], "there is no checkpoint"),
-        (["resume", "broken.npz"], "refused"),
-        (["minimize", "ellipsoid", "--dim", 4, "--checkpoint", "run.npz"], "is of another run: fun is"),
-        (["minimize", "sphere", "--dim", 4, "--bounds", "1"], "--bounds must be LOW,HIGH"),
-        (["minimize", "sphere", "--dim", 4, "--bounds", "2,1"], "upside down"),
+        (["resume", "none.npz"], "does not exist"),
+        (["resume", "broken.npz"], "cannot use checkpoint"),
+        (["minimize", "ellipsoid", "--dim", 4, "--checkpoint", "run.npz"], "belongs to another run: fun is"),
+        (["minimize", "sphere", "--dim", 4, "--bounds", "1"], "--bounds must be two numbers LOW,HIGH"),
+        (["minimize", "sphere", "--dim", 4, "--bounds", "2,1"], "lower bound exceeds upper bound"),
         (["minimize", "sphere", "--dim", 4, "--restarts", "often"], "--restarts must be"),
         (["minimize", "sphere", "--dim", 4, "--workers", 0], "--workers must be at least 1"),
         (["minimize", "sphere", "--dim", 4, "--checkpoint", "no/run.npz"], "cannot be written"),
@@ -146,7 +146,7 @@ def test_resuming_needs_no_seed(outcome):
         (["plot", "broken.npz"], "not a record"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_status_2(lmma, words, hint, tmp_path):
+def test_an_impossible_request_is_one_line_and_status_2(lmma, words, hint, tmp_path):
     if "run.npz" in words:
         lmma("minimize", "sphere", "--dim", 4, "--max-generations", 2, "--checkpoint", "run.npz", "--quiet")
     (tmp_path / "broken.npz").write_text("this is\nno checkpoint\n")
@@ -201,12 +201,12 @@ def test_a_log_is_drawn_in_four_panels(lmma, drawn, tmp_path):
         assert done.returncode == 0, done.stderr
         assert "39 records, 390 evaluations" in done.stdout
         texts, curves[restart] = drawn("run.svg")
-        assert {"best value", "step length a coordinate", "evaluations a second", "run.jsonl"} <= set(texts)
+        assert {"best value", "step length per coordinate", "evaluations/s", "run.jsonl"} <= set(texts)
         assert sum(points > 10 for points in curves[restart]) >= 3  # the speed, a straight line, may need two
     assert len(curves[20]) == len(curves[99]) + 4  # a line at the restart in each panel
 
 
-def test_what_a_run_logs_can_be_drawn(lmma, tmp_path):
+def test_the_log_of_a_run_can_be_plotted(lmma, tmp_path):
     words = (
         "minimize",
         "sphere",
@@ -228,14 +228,14 @@ def test_what_a_run_logs_can_be_drawn(lmma, tmp_path):
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_restarts_without_memory_are_told_before_the_run(lmma):
+def test_restarts_that_exceed_memory_are_reported_before_the_run(lmma):
     words = ("minimize", "sphere", "--dim", 100000, "--method", "csa-es", "--restarts", 30)
     done = lmma(*words, "--max-generations", 1, "--quiet", "--json")
-    assert "lmma: restarts grow to a population of" in done.stderr
+    assert "lmma: restarts increase the population up to" in done.stderr
     assert json.loads(done.stdout)["warnings"][0] in done.stderr
 
 
-def test_the_same_command_twice_at_once_is_refused_the_second_time(lmma, started, tmp_path):
+def test_the_same_command_twice_at_once_is_rejected_the_second_time(lmma, started, tmp_path):
     (tmp_path / "slow.py").write_text(
         "import time\ndef loss(x):\n    time.sleep(0.01)\n    return float(x @ x)\n"
     )
@@ -254,4 +254,16 @@ def test_the_same_command_twice_at_once_is_refused_the_second_time(lmma, started
     process.communicate()
     assert process.returncode == 130
     assert (tmp_path / "log").read_text()
-    assert lmma(*words, "--max-generations", 1).returncode == 1
+    assert lmma(*words, "--max-generations", 1).returncode == 0
+
+
+def test_a_plot_names_the_run_and_compares_lengths_with_the_bounds(lmma, drawn, tmp_path):
+    words = ("minimize", "sphere", "--dim", 5, "--bounds", "-5,5", "--seed", 3, "--max-evaluations", 400)
+    assert lmma(*words, "--target", "none", "--log", "run.jsonl", "--quiet").returncode == 0
+    done = lmma("plot", "run.jsonl", "--output", "run.svg")
+    assert done.returncode == 0, done.stderr
+    texts, _ = drawn("run.svg")
+    assert any(
+        text.startswith("run.jsonl: ") and text.endswith("n = 5, seed 3, 400 evaluations") for text in texts
+    )
+    assert "median step / width of the bounds" in texts

@@ -1,4 +1,4 @@
-"""lmma minimize --space: variables and options from a TOML file, names in all that is printed and written."""
+"""lmma minimize --space: variables and options from a TOML file, and names in all output."""
 
 import json
 import sys
@@ -82,7 +82,7 @@ def test_the_file_may_say_everything_and_the_command_line_overrules_it(result, t
 
 def test_the_best_is_written_and_read_back_by_name(result, tmp_path):
     _, found = result("gearbox:loss", "--space", "knobs.toml", "--save-x", "best.json")
-    assert json.loads((tmp_path / "best.json").read_text()) == found["x"]
+    assert json.loads((tmp_path / "best.json").read_text()) == found["x"] | {"$units": {"speed": "m/s"}}
     _, again = result("gearbox:loss", "--space", "knobs.toml", "--x0", "best.json", "--sigma0", "1e-6")
     assert again["nfev"] < found["nfev"]
     result("gearbox:loss", "--space", "knobs.toml", "--save-x", "best.npy")
@@ -123,7 +123,7 @@ print((speed - 3) ** 2 + (gear - 4) ** 2 + (oil != "C"))
 )
 def test_a_program_gets_values_by_name(how, result, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = f"{sys.executable} {tmp_path / 'program.py'} {how}"
+    command = f"{sys.executable} '{tmp_path / 'program.py'}' {how}"  # the folder's name may have a space
     _, found = result("--command", command, "--space", "knobs.toml", "--max-evaluations", "16")
     best = found["x"]
     value = (best["speed"] - 3) ** 2 + (best["gear"] - 4) ** 2 + (best["oil"] != "C")
@@ -135,7 +135,7 @@ def test_a_run_over_a_space_is_resumed(result, capsys):
     whole = result("gearbox:loss", "--space", "knobs.toml", "--max-evaluations", "400")[1]
     result("gearbox:loss", "--space", "knobs.toml", "--max-evaluations", "160", "--checkpoint", "a.npz")
     assert main(["resume", "a.npz", "--max-evaluations", "400"]) == 2  # it names code, and a file of options
-    assert "takes variables, options and what they name from knobs.toml" in capsys.readouterr().err
+    assert "reads variables, options and the code they name from knobs.toml" in capsys.readouterr().err
     main(["resume", "a.npz", "--max-evaluations", "400", "--trust"])
     assert json.loads(capsys.readouterr().out)["vector"] == whole["vector"]
 
@@ -147,10 +147,10 @@ MISTAKES = {
         "unknown option 'methd'.*did you mean 'method'",
     ),
     "a wrong value": (["--space", "knobs.toml"], 'tolx = "a"', "--tolx: expected a number"),
-    "bounds": (["--space", "knobs.toml", "--bounds", "0,1"], "", "--bounds and --space contradict"),
-    "dim": (["--space", "knobs.toml", "--dim", "5"], "", "--dim and --space contradict"),
+    "bounds": (["--space", "knobs.toml", "--bounds", "0,1"], "", "--bounds cannot be combined with --space"),
+    "dim": (["--space", "knobs.toml", "--dim", "5"], "", "--dim cannot be combined with --space"),
     "no file": (["--space", "none.toml"], "", "none.toml cannot be read"),
-    "x0": (["--space", "knobs.toml", "--x0", "sped=3"], "", "no variable 'sped'.*did you mean 'speed'"),
+    "x0": (["--space", "knobs.toml", "--x0", "sped=3"], "", "unknown variable 'sped'.*did you mean 'speed'"),
     "outside": (["--space", "knobs.toml", "--x0", "speed=30"], "", "speed must be a number from 1 to 9"),
 }
 
@@ -164,7 +164,7 @@ def test_mistakes_are_one_line_with_a_remedy(words, line, expected, complaint, t
 
 
 def test_a_problem_has_no_names(complaint):
-    assert "give module:function" in complaint("sphere", "--space", "knobs.toml")
+    assert "use module:function" in complaint("sphere", "--space", "knobs.toml")
 
 
 def test_a_misspelt_placeholder_is_named(complaint):
@@ -178,6 +178,6 @@ def test_integers_by_number(result):
     assert all(float(value).is_integer() for value in np.array(found["x"])[[1, 3, 4, 5]])
 
 
-def test_integers_that_are_not_there_are_refused(complaint):
-    assert "no range of the 3 variables" in complaint("sphere", "--dim", "3", "--integers", "1-9")
+def test_integers_that_are_not_there_are_rejected(complaint):
+    assert "is outside the 3 variables" in complaint("sphere", "--dim", "3", "--integers", "1-9")
     assert "expected" in complaint("sphere", "--dim", "3", "--integers", "x")

@@ -2,11 +2,13 @@
 
 import argparse
 import inspect
+from argparse import ArgumentTypeError
 
 import pytest
 
 import lmma
 from lmma.cli import check, minimize
+from lmma.cli.arguments import whole_number
 from lmma.cli.options import given_options
 from lmma.run.options import spellings
 
@@ -66,7 +68,7 @@ def test_every_option_of_the_search_is_an_argument_of_minimize(parser):
         assert action.dest in IN_PYTHON | shell | {"constants"}, action.dest
 
 
-def test_what_check_takes_is_called_the_same_in_python():
+def test_arguments_of_check_have_the_same_names_in_python():
     parser = argparse.ArgumentParser()
     check.add_arguments(parser)
     known = set(inspect.signature(lmma.check).parameters)
@@ -77,3 +79,16 @@ def test_what_check_takes_is_called_the_same_in_python():
 def test_both_names_of_an_option_cannot_be_mistaken_for_two(parser):
     given = given_options(parser.parse_args(["sphere", "--max-evaluations", "5", "--maxfevals", "7"]), 3)
     assert given == {"maxfevals": 7}  # the last one counts, as ever
+
+
+@pytest.mark.parametrize("text", ["-3", "-1e3", "2.5", "nan", "1e400"])
+def test_whole_numbers_are_whole_and_not_negative(text):
+    with pytest.raises(ArgumentTypeError):
+        whole_number(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0", 0), ("1e6", 10**6), ("1_000", 1000), ("9" * 30, 10**30 - 1)]
+)
+def test_whole_numbers_may_be_written_in_several_ways(text, value):
+    assert whole_number(text) == value

@@ -1,4 +1,4 @@
-"""Nothing dies of its display: streams may be full or closed, and what was asked for is still done."""
+"""Commands complete even if their output streams are full or closed."""
 
 import json
 import subprocess
@@ -31,11 +31,11 @@ def test_progress_that_cannot_be_shown_changes_nothing(shell, streams, tmp_path)
     assert (tmp_path / "run.npz").exists()
 
 
-def test_a_result_that_cannot_be_printed_is_told_after_x_was_saved(shell, tmp_path):
+def test_a_result_that_cannot_be_printed_is_reported_after_x_was_saved(shell, tmp_path):
     done = shell(*RUN, "--quiet", streams=">/dev/full")
     assert done.returncode == 4
     assert done.stderr.splitlines() == [
-        "lmma: standard output could not be written: [Errno 28] No space left on device"
+        "lmma: cannot write to standard output: [Errno 28] No space left on device"
     ]
     assert np.abs(np.load(tmp_path / "x.npy")).max() < 1e-4
     assert (tmp_path / "run.npz").exists()
@@ -44,9 +44,17 @@ def test_a_result_that_cannot_be_printed_is_told_after_x_was_saved(shell, tmp_pa
 
 @pytest.mark.parametrize("words", [RUN, ("methods",), ("problems",), ("--version",)])
 @pytest.mark.parametrize("streams", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_no_failure(shell, words, streams):
+def test_a_result_for_a_closed_standard_output_is_a_failure(shell, words, streams, tmp_path):
     done = shell(*words, *(["--quiet"] if words is RUN else []), streams=streams)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    told = "lmma: cannot write to standard output: [Errno 9] Bad file descriptor\n"
+    assert (done.returncode, done.stdout, done.stderr) == (4, "", "" if "2>&-" in streams else told)
+    if words is RUN:
+        assert np.abs(np.load(tmp_path / "x.npy")).max() < 1e-4
+        assert (tmp_path / "run.npz").exists()
+
+
+def test_a_closed_standard_input_changes_nothing(shell):
+    assert shell("minimize", "sphere", "--dim", 3, "--quiet", streams="<&-").returncode == 0
 
 
 @pytest.mark.parametrize("words", [("methods",), ("problems",), ("--help",), ("--version",)])
@@ -72,7 +80,7 @@ def test_files_that_cannot_be_written_do_not_cost_the_result(environment, tmp_pa
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, env=environment,
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     assert done.returncode == 4
-    assert "lmma: --save-x x.npy could not be written: [Errno 28] No space left" in done.stderr
+    assert "lmma: --save-x: cannot write x.npy: [Errno 28] No space left" in done.stderr
     assert json.loads(done.stdout)["fun"] < 1e-9
     assert np.load(tmp_path / "x.npy").tolist() == [0, 1, 2]  # what was there is still there
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]

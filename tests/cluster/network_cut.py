@@ -1,4 +1,4 @@
-"""A run on two Dask workers in network namespaces of their own, one of which is cut off in mid-run.
+"""A run on two Dask workers in separate network namespaces, one of which is disconnected during the run.
 
 Runs inside a namespace of its own (``unshare --net``), so that nothing outside is touched:
 ``unshare --net python network_cut.py FOLDER vectors|replicas``. Prints one JSON line.
@@ -17,7 +17,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import lmma
-from lmma.run.replicas.replicated import Replicated
+from lmma.evaluation.replicas import Replicated
 
 GENERATIONS = 8
 CUT_AFTER = 20  # evaluations

@@ -6,14 +6,14 @@ import time
 import numpy as np
 
 import lmma
+from lmma.evaluation.replicas import Replicated
 from lmma.run.checkpoint import Checkpoint
-from lmma.run.replicas.replicated import Replicated
 
 GENERATIONS = 25
 
 
 def fun(x):
-    time.sleep(0.02)
+    time.sleep(0.06)
     return float(np.sum((x - 0.5) ** 2 * np.arange(1, len(x) + 1)))
 
 

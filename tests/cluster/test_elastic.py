@@ -1,4 +1,4 @@
-"""Workers join and leave, the driver dies and comes back: the run goes on to the same end."""
+"""Workers join and leave, and the driver is killed and restarted: the result is the same."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lmma
+from lmma.evaluation.replicas import Replicated
 from lmma.run.checkpoint import CheckpointError, read
-from lmma.run.replicas.replicated import Replicated
 
 RUN = Path(__file__).with_name("restarted_run.py")
 

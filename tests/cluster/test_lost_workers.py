@@ -1,4 +1,4 @@
-"""Workers of a cluster may go and come; every candidate is evaluated to its end once, and counted once."""
+"""Workers of a cluster leave and join; every candidate is evaluated to completion and counted once."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def treacherous(folder, times):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_what_a_killed_worker_had_is_evaluated_again_and_counted_once(cluster, tmp_path, times):
+def test_rows_of_a_killed_worker_are_evaluated_again_and_counted_once(cluster, tmp_path, times):
     options = {"rng": 1, "maxiter": 15}
     here = lmma.minimize(sphere, np.ones(6), 1.0, **options)
     there = lmma.minimize(treacherous(tmp_path, times), np.ones(6), 1.0, **options, workers=cluster)
@@ -61,4 +61,4 @@ def test_a_candidate_that_kills_three_workers_fails(cluster):
     values = evaluate(np.arange(4.0)[:, None])
     evaluate.close()
     assert np.array_equal(values, [0.0, 1.0, np.nan, 3.0], equal_nan=True)
-    assert (evaluate.failures, evaluate.deaths) == ({"died": 1}, 3)
+    assert (evaluate.record.failures, evaluate.record.deaths) == ({"died": 1}, 3)

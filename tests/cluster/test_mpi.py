@@ -13,8 +13,8 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="module")
 def mpiexec():
     pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install 'lmma[mpi]'")
-    beside = Path(sys.executable).with_name("mpiexec")
-    program = str(beside) if beside.exists() else shutil.which("mpiexec")
+    launcher = Path(sys.executable).with_name("mpiexec")
+    program = str(launcher) if launcher.exists() else shutil.which("mpiexec")
     if program is None:
         pytest.skip("there is no mpiexec")
     words = [program, "-n", "3", sys.executable, "-m", "mpi4py.futures"]
@@ -44,16 +44,16 @@ def test_the_command_runs_under_mpiexec(mpiexec, tmp_path):
     words = ["minimize", "model:loss", "--dim", "4", "--sigma0", "1", "--seed", "1", "--max-generations", "9"]
     there = run([*mpiexec, "-m", "lmma", *words, "--cluster", "mpi", "--json"], cwd=tmp_path)
     here = run([sys.executable, "-m", "lmma", *words, "--json"], cwd=tmp_path)
-    assert there.returncode == here.returncode == 1, there.stderr[-2000:]  # a budget ran out
+    assert there.returncode == here.returncode == 0, there.stderr[-2000:]
     assert json.loads(there.stdout)["fun"] == json.loads(here.stdout)["fun"]
 
 
-def test_without_mpiexec_there_is_nobody_to_wait_for(tmp_path):
+def test_without_mpiexec_the_message_names_the_command(tmp_path):
     pytest.importorskip(
         "mpi4py.MPI", reason="mpi4py is not installed: pip install 'lmma[mpi]'", exc_type=ImportError
     )
     words = ["minimize", "sphere", "--dim", "4", "--max-evaluations", "50", "--cluster", "mpi"]
     done = run([sys.executable, "-m", "lmma", *words], cwd=tmp_path)
     assert done.returncode == 2, done.stderr[-2000:]
-    assert "start the run under MPI, as in mpiexec -n 5" in done.stderr
+    assert "start the run under mpiexec, for example mpiexec -n 5" in done.stderr
     assert len(done.stderr.splitlines()) == 1

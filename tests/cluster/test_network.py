@@ -1,4 +1,4 @@
-"""Workers that fall silent: the network cut, or the process stopped, in mid-run."""
+"""Workers that stop responding: the network is cut, or the process is stopped, during a run."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A noisy run with repeats is the same to the last bit wherever it is evaluated, however often killed."""
+"""A noisy run with repeats is bitwise the same on every evaluator, even if it is killed."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.run.replicas.replicated import Replicated
+from lmma.evaluation.replicas import Replicated
 
 
 def disturbed(x, seed):

@@ -1,4 +1,4 @@
-"""With replicas only values travel, and every bit of the result is as it is with vectors."""
+"""With replicas only values are transferred, and results are bitwise the same as with vectors."""
 
 import os
 import signal
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.evaluation.cluster.transport import ClusterError
+from lmma.evaluation.cluster.messages import ClusterError
+from lmma.evaluation.replicas import Replicated
 from lmma.kernels.blas import blas_threads, using_blas_threads
-from lmma.run.replicas.replicated import Replicated
 
 
 def curved(x):
@@ -114,7 +114,7 @@ def test_one_replica_serves_several_slots(ray_session, tmp_path):
     assert (len(set(hosts)), len(set(processes))) == (1, 2)
 
 
-def test_a_worker_that_died_gets_the_state_and_goes_on(cluster, tmp_path):
+def test_a_replaced_worker_receives_the_state_and_continues(cluster, tmp_path):
     def fun(x):
         for k in range(2):
             if int(1000 * curved(x)) % 5 == k and not (tmp_path / str(k)).exists():
@@ -149,7 +149,7 @@ def test_a_replica_that_diverges_is_noticed_and_sent_the_state_again(dask_client
 
     there = run(workers=Replicated(dask_client, check=2), callback=callback, maxiter=20)
     assert sum(spoilt) >= 1  # that of the run before may not have ended yet
-    assert "diverged and was sent the state again" in there.warnings[0]
+    assert "diverged and was reset" in there.warnings[0]
     assert len(there.warnings) == 1
 
 
@@ -176,7 +176,7 @@ def test_an_initialiser_that_fails_is_an_error_at_once(cluster):
         run(workers=Replicated(cluster, initializer=load))
 
 
-def test_what_travels_does_not_depend_on_n(dask_client):
+def test_message_sizes_do_not_depend_on_n(dask_client):
     class Watched:
         def evaluator(self, *args, **options):
             self.evaluate = Replicated(dask_client).evaluator(*args, **options)
@@ -197,13 +197,13 @@ def test_what_travels_does_not_depend_on_n(dask_client):
 @pytest.mark.parametrize(
     ("unusable", "options", "words"),
     [
-        (2, {}, "takes a Dask client"),
+        (2, {}, "must be a Dask client"),
         ("nowhere", {}, "dask://host:port"),
         (2, {"check": 0}, "check must be"),
         (2, {"slots": 1.5}, "slots must be"),
         (2, {"initializer": 3}, "initializer must be callable"),
     ],
 )
-def test_wishes_that_cannot_be_met_are_refused(unusable, options, words):
+def test_wishes_that_cannot_be_met_are_rejected(unusable, options, words):
     with pytest.raises((TypeError, ValueError), match=words):
         run(workers=Replicated(unusable, **options))

@@ -1,4 +1,4 @@
-"""``workers=`` takes a cluster, and nothing changes but who does the work."""
+"""``workers=`` accepts a cluster, and results do not change."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import pytest
 import lmma
 from chaos import assert_every_fault_is_counted
 from lmma.evaluation import EvaluationError, Serial, evaluator
-from lmma.evaluation.cluster.transport import ClusterError
+from lmma.evaluation.cluster.messages import ClusterError
 
 ROWS = np.arange(6.0)[:, None]
 
@@ -29,7 +29,7 @@ def on_cluster(cluster):
         each.close()
 
 
-def test_values_come_in_the_order_of_candidates_whoever_is_first(on_cluster):
+def test_values_are_in_the_order_of_candidates_whichever_worker_is_first(on_cluster):
     scale = np.arange(7.0)
 
     def fun(x, power):
@@ -62,9 +62,9 @@ def test_failures_are_data_noted_in_the_order_of_candidates(on_cluster, tmp_path
     evaluate = on_cluster(fun)
     values = evaluate(ROWS)
     assert np.array_equal(values, [0.0, np.nan, np.nan, np.nan, np.nan, 5.0], equal_nan=True)
-    assert evaluate.failures == {"ValueError": 1, "nan": 1, "inf": 1, "WrongType": 1}
-    assert [error.kind for error in evaluate.errors] == ["ValueError", "WrongType", "nan", "inf"]
-    assert 'raise ValueError("three")' in evaluate.errors[0].traceback
+    assert evaluate.record.failures == {"ValueError": 1, "nan": 1, "inf": 1, "WrongType": 1}
+    assert [error.kind for error in evaluate.record.errors] == ["ValueError", "WrongType", "nan", "inf"]
+    assert 'raise ValueError("three")' in evaluate.record.errors[0].traceback
 
 
 def test_raise_brings_the_exception_home(on_cluster):
@@ -88,7 +88,7 @@ def test_an_objective_that_always_kills_or_hangs_takes_no_worker_with_it(on_clus
     evaluate = on_cluster(fun, timeout=1.0)
     values = evaluate(ROWS)
     assert np.array_equal(values, [0.0, np.nan, np.nan, 3.0, 4.0, 5.0], equal_nan=True)
-    assert (evaluate.failures, evaluate.deaths) == ({"died": 1, "timeout": 1}, 3)
+    assert (evaluate.record.failures, evaluate.record.deaths) == ({"died": 1, "timeout": 1}, 3)
 
 
 def test_a_quorum_does_not_wait_for_stragglers_and_drops_what_they_bring(on_cluster, tmp_path):
@@ -104,7 +104,7 @@ def test_a_quorum_does_not_wait_for_stragglers_and_drops_what_they_bring(on_clus
     evaluate = on_cluster(fun, quorum=0.8)
     values = evaluate(ROWS)  # 5 of 6 are enough
     assert np.flatnonzero(np.isnan(values)).tolist() == [4]
-    assert (evaluate.dropped, evaluate.failures) == (1, {})
+    assert (np.count_nonzero(evaluate.late), evaluate.record.failures) == (1, {})
     assert evaluate.late.tolist() == [False] * 4 + [True, False]
     (tmp_path / "go").touch()  # its value comes during the next generation and belongs to none
     later = evaluate(ROWS + 10)

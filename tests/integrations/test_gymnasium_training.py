@@ -1,4 +1,4 @@
-"""Policies trained in real environments of Gymnasium; skipped where it is not installed."""
+"""Policies trained in real environments of Gymnasium; skipped if it is not installed."""
 
 # ruff: noqa: E402 (what needs Gymnasium is imported once it is known to be there)
 
@@ -14,9 +14,8 @@ import small_environments
 from lmma.cluster import Replicated
 from lmma.integrations.gymnasium import Policy, evaluate_policy, load_policy, train
 from lmma.integrations.gymnasium.environments import Environment, spaces_of
-from lmma.integrations.gymnasium.episodes import Episodes
-from lmma.integrations.gymnasium.networks import Network, hidden_layers
-from lmma.integrations.gymnasium.normalisation import Moments
+from lmma.integrations.gymnasium.episodes import Episodes, Moments
+from lmma.integrations.gymnasium.policies import Network, hidden_layers
 from lmma.run.checkpoint import Checkpoint
 from small_environments import REACH
 
@@ -97,7 +96,7 @@ def test_first_steps_of_continuous_actions_depend_on_the_policy(policy, step):
     assert not same(reach(**few), reach(**few, sigma0=1.3 - step))
 
 
-def test_open_es_has_the_published_weight_decay_unless_told_otherwise():
+def test_open_es_has_the_published_weight_decay_by_default():
     few = {"method": "open-es", "popsize": 8, "maxfevals": 40, "solved": False}
     usual, same_decay, none = (
         reach(**few),
@@ -115,7 +114,7 @@ def test_discrete_actions_are_counted_from_where_they_start():
     assert result.policy(np.full(3, 5.0)) == 7
 
 
-def test_without_a_threshold_training_goes_on_to_its_budget():
+def test_without_a_threshold_training_uses_its_budget():
     result = train("CartPole-v1", **QUICK, maxfevals=100, solved=False, stagnation=False)
     assert result.threshold is None
     assert not result.solved
@@ -131,11 +130,11 @@ def test_without_a_threshold_training_goes_on_to_its_budget():
 def test_a_candidate_earns_the_same_alone_and_in_any_company(env, policy):
     episodes = episodes_of(env, policy, count=2)
     rows = random_rows(episodes, 19)  # more jobs than slots
-    values, beside, errors = episodes.many(rows)
-    backwards, beside_backwards, _ = episodes.many(rows[::-1])
+    values, statistics, errors = episodes.many(rows)
+    backwards, statistics_backwards, _ = episodes.many(rows[::-1])
     assert not errors
     assert np.array_equal(values, backwards[::-1])
-    assert np.array_equal(beside, beside_backwards[::-1])
+    assert np.array_equal(statistics, statistics_backwards[::-1])
     assert np.array_equal(values, [episodes.one(row)[0] for row in rows])
     episodes.close()
 
@@ -188,7 +187,7 @@ def test_moments_merged_in_parts_are_those_of_the_whole():
     assert moments.count == 58
 
 
-def test_the_policy_carries_the_normalisation_it_was_judged_with():
+def test_the_policy_keeps_the_normalisation_it_was_evaluated_with():
     policy = reach().policy
     assert np.all(np.abs(policy.mean) > 0.5)  # where the environment is
     assert np.all(policy.scale != 1)
@@ -232,7 +231,7 @@ def test_a_training_interrupted_anywhere_comes_to_the_same_end(tmp_path, monkeyp
     assert same(whole, again)
 
 
-def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+def test_a_checkpoint_of_another_training_is_rejected(tmp_path):
     file = tmp_path / "run.npz"
     reach(maxfevals=40, checkpoint=Checkpoint(file))
     with pytest.raises(ValueError, match="2 episodes"):
@@ -250,7 +249,7 @@ def test_a_saved_policy_acts_as_before(tmp_path, env, policy):
     assert np.array_equal(evaluate_policy(loaded, env, 5), evaluate_policy(trained, env, 5))
 
 
-def test_files_that_are_no_policies_are_refused(tmp_path):
+def test_files_that_are_not_policies_are_rejected(tmp_path):
     file = tmp_path / "policy.npz"
     policy = reach(maxfevals=20).policy
     policy.save(file)
@@ -258,9 +257,9 @@ def test_files_that_are_no_policies_are_refused(tmp_path):
     file.write_bytes(whole[:300] + b"x" + whole[301:])
     with pytest.raises(ValueError, match="checksum"):
         load_policy(file)
-    with pytest.raises(ValueError, match="there is no policy"):
+    with pytest.raises(ValueError, match=r"policy .* does not exist"):
         load_policy(tmp_path / "nothing.npz")
-    from lmma.run.checkpoint_file import POLICY, read, write
+    from lmma._archive import POLICY, read, write
 
     file.write_bytes(whole)
     header, arrays = read(file, POLICY)
@@ -273,20 +272,37 @@ def test_files_that_are_no_policies_are_refused(tmp_path):
         {"first": "a"},
     ):
         write(file, {**header, **change}, arrays, POLICY)
-        with pytest.raises(ValueError, match="refused"):
+        with pytest.raises(ValueError, match="invalid content"):
             load_policy(file)
     write(file, header, {**arrays, "weights": arrays["weights"] * np.nan}, POLICY)
     with pytest.raises(ValueError, match="array weights"):
         load_policy(file)
 
 
-def test_training_goes_on_from_a_policy():
+def test_a_file_does_not_name_what_is_imported(tmp_path, monkeypatch):
+    from lmma._archive import POLICY, read, write
+
+    mark = tmp_path / "ran"
+    (tmp_path / "evil_environment.py").write_text(f"open({str(mark)!r}, 'w').close()\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "policy.npz"
+    reach(maxfevals=20).policy.save(file)
+    header, arrays = read(file, POLICY)
+    write(file, {**header, "env": "evil_environment:Reach-v0 size=2"}, arrays, POLICY)
+    policy = load_policy(file)
+    with pytest.raises(ValueError, match="pass env='evil_environment:Reach-v0'"):
+        evaluate_policy(policy, episodes=2)
+    assert not mark.exists()
+    assert len(evaluate_policy(policy, REACH, 2)) == 2
+
+
+def test_training_continues_from_a_policy():
     first = reach(policy="mlp:8", maxfevals=600)
     second = reach(policy=first.policy, maxfevals=100, sigma0=0.01)
     assert abs(second.curve["reward"][0] - first.reward) < 100  # as good as before from the start
     assert first.reward > first.curve["reward"][0] + 200
     assert second.policy.seen > first.policy.seen
-    with pytest.raises(ValueError, match="policy takes 3 numbers"):
+    with pytest.raises(ValueError, match="policy has 3 inputs"):
         train("CartPole-v1", first.policy, **QUICK)
 
 
@@ -300,7 +316,7 @@ def test_noise_handling_runs_episodes_again():
 
 @pytest.mark.parametrize(
     ("trouble", "words"),
-    [("raises", "gear box"), ("nan", "rewards of an episode"), ("blind", "observation is not finite")],
+    [("raises", "gear box"), ("nan", "total reward of an episode"), ("blind", "observation is not finite")],
 )
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_environment_that_always_fails_is_named(trouble, words, workers):
@@ -328,7 +344,7 @@ def test_failures_are_raised_if_asked_for():
         ({"env": "CartPol-v1"}, ValueError, "CartPole-v1"),
         ({"env": "Nothing/LikeThis-v7"}, ValueError, "Nothing"),
         ({"env": 5}, TypeError, "env must be a name"),
-        ({"env": lambda: 5}, TypeError, "env must return an environment"),
+        ({"env": lambda: 5}, TypeError, "env must return a Gymnasium environment"),
         ({"env": "small_environments:lmma-test/Named-v0"}, ValueError, "FlattenObservation"),
         ({"env": "small_environments:lmma-test/Buttons-v0"}, ValueError, "Discrete"),
         ({"env": "no_such_module:Env-v0"}, ValueError, "no_such_module"),
@@ -342,17 +358,17 @@ def test_failures_are_raised_if_asked_for():
         ({"solved": "high"}, ValueError, "solved must be"),
         ({"solved": True, "env": "Pendulum-v1"}, ValueError, "no reward"),
         ({"ftarget": 3.0}, TypeError, "solved="),
-        ({"bounds": [(0, 1)]}, TypeError, "bounds is no argument of train"),
+        ({"bounds": [(0, 1)]}, TypeError, "does not support bounds="),
         ({"env_options": {"such": 1}}, ValueError, "such"),
         ({"env": lambda: 5, "env_options": {"such": 1}}, ValueError, "env_options"),
         ({"method": "such-es"}, ValueError, "such-es"),
         ({"x0": [1.0, 2.0]}, ValueError, "8 weights"),
-        ({"workers": Replicated("dask://nowhere:1")}, TypeError, "workers that make"),
+        ({"workers": Replicated("dask://nowhere:1")}, TypeError, "workers that generate"),
         ({"popsiz": 7}, TypeError, "popsize"),
     ],
     ids=lambda value: None if isinstance(value, type | str) else "-".join(value) or "none",
 )
-def test_bad_input_is_refused_in_words(arguments, error, words):
+def test_invalid_input_is_rejected_with_a_message(arguments, error, words):
     given = {"env": "CartPole-v1", **QUICK, **arguments}
     with pytest.raises(error, match=words):
         train(given.pop("env"), **given)
@@ -378,14 +394,17 @@ def test_boxes_without_sides_take_outputs_as_they_are():
     from lmma.integrations.gymnasium.environments import actions_of
 
     box = gymnasium.spaces.Box(np.array([-np.inf, 1.0], np.float32), np.array([np.inf, 3.0], np.float32))
-    assert actions_of(box).of(np.array([[7.0, 0.5], [0.0, 9.0]])).tolist() == [[7.0, 2.5], [0.0, 3.0]]
+    assert actions_of(box).from_outputs(np.array([[7.0, 0.5], [0.0, 9.0]])).tolist() == [
+        [7.0, 2.5],
+        [0.0, 3.0],
+    ]
 
 
-def test_observations_of_another_size_are_refused():
+def test_observations_of_another_size_are_rejected():
     policy = reach(maxfevals=20).policy
     with pytest.raises(ValueError, match="3 numbers"):
         policy([1.0, 2.0])
-    with pytest.raises(ValueError, match="CartPole-v1 has 4"):
+    with pytest.raises(ValueError, match="CartPole-v1 needs 4"):
         evaluate_policy(policy, "CartPole-v1")
 
 
@@ -399,4 +418,4 @@ def test_without_gymnasium_the_extra_is_named():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "[rl]" in done.stdout
     assert "2" in done.stdout.splitlines()[-1]
-    assert "lmma train needs gymnasium" in done.stderr
+    assert "lmma: train needs gymnasium" in done.stderr

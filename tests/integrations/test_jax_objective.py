@@ -1,4 +1,4 @@
-"""Losses of JAX as objectives: compiled once; skipped where JAX is not installed."""
+"""JAX losses as objectives, compiled once; skipped if JAX is not installed."""
 
 import numpy as np
 import pytest
@@ -20,6 +20,14 @@ def start():
 
 def loss(p, x=X, y=Y):
     return ((x @ p["w"] + p["b"] - y) ** 2).mean()
+
+
+def test_a_run_knows_that_the_objective_is_vectorised():
+    params = {"w": np.zeros(3, np.float32)}
+    fun = objective(params, lambda p: ((p["w"] - 1.0) ** 2).sum())
+    runs = [lmma.minimize(fun, params, 0.1, rng=1, maxiter=5, **more) for more in ({}, {"vectorized": True})]
+    assert runs[0].failures == 0
+    np.testing.assert_array_equal(runs[0].vector, runs[1].vector)
 
 
 def test_values_are_those_of_one_after_the_other():
@@ -58,7 +66,7 @@ def test_a_run_with_restarts_compiles_once_and_ends_with_arrays_of_jax():
     assert result.fun < 1e-6
 
 
-def test_mini_batches_are_drawn_by_the_seed_and_compile_nothing_anew():
+def test_mini_batches_are_drawn_by_the_seed_without_recompilation():
     def batch(key):
         rows = jax.random.randint(key, (5,), 0, 20)
         return X[rows], Y[rows]

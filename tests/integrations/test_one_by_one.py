@@ -1,4 +1,4 @@
-"""One candidate at a time: the same search as generation by generation, in any order, from any process."""
+"""One candidate at a time gives the same search as whole generations, in any order and process."""
 
 import math
 from functools import partial
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.integrations.one_by_one import OneByOne, Outcome
-from lmma.integrations.unit_space import Choice, Real, UnitSpace, Whole
+from lmma.integrations.hosts import Choice, Integer, OneByOne, Outcome, Real, UnitSpace
 
 N, POPSIZE = 5, 8
 
@@ -69,6 +68,40 @@ def test_missing_ones_are_drawn_again_and_the_first_back_counts():
     assert np.array_equal(told.ask()[0], after.x)
 
 
+def test_a_candidate_that_another_process_issued_is_replaced_within_its_generation():
+    search = OneByOne(partial(begin, "lm-ma-es"))
+    first = search.next([])
+    taken = [Outcome(0, number, None) for number in (0, 1)]
+    others = [search.instead(taken, skip) for skip in range(POPSIZE)]
+    assert [(c.generation, c.number) for c in others] == [(0, number) for number in range(2, POPSIZE + 2)]
+    assert len({c.x.tobytes() for c in [first, *others]}) == POPSIZE + 1
+    done = [Outcome(0, row, 1.0) for row in range(POPSIZE)]  # complete meanwhile: still the same generation
+    late = search.instead(done)
+    assert (late.generation, late.number) == (0, POPSIZE)
+    assert search.next(done).generation == 1
+
+
+def test_outcomes_are_read_again_if_a_row_of_a_complete_generation_has_another_candidate():
+    read = []
+    done = [Outcome(0, row, float(row)) for row in range(POPSIZE)]
+    older = Outcome(0, POPSIZE + 7, -1.0)  # of row 7, and visible only at the second look
+    pending = Outcome(0, POPSIZE + 7, None)
+
+    def reread():
+        read.append(1)
+        return [older, *done]
+
+    searches = [OneByOne(partial(begin, "lm-ma-es")) for _ in range(3)]
+    x = [
+        searches[0].next([older, *done], reread).x,
+        searches[1].next([*done, pending], reread).x,
+        searches[2].next(done, reread).x,
+    ]
+    assert len(read) == 1
+    assert np.array_equal(x[0], x[1])
+    assert not np.array_equal(x[0], x[2])
+
+
 def test_failed_ones_rank_last_and_infeasible_ones_before_them():
     def after(outcomes):
         search = OneByOne(partial(begin, "lm-ma-es"))
@@ -89,15 +122,15 @@ def test_restarts_double_the_population_and_keep_the_reasons():
         candidate = search.next(known)
         known = [k for k in known if k.generation >= candidate.generation]
         known.append(Outcome(candidate.generation, candidate.number, sphere(candidate.x)))
-        if search.endings:
+        if search.restart_reasons:
             break
     assert search.strategy.popsize == 2 * POPSIZE
-    assert search.endings[0] in ("tolx", "tolfun", "tolx, tolfun")
+    assert search.restart_reasons[0] in ("tolx", "tolfun", "tolx, tolfun")
 
 
 SPACE = UnitSpace({
     "x": Real(-5.0, 5.0), "rate": Real(1e-5, 1.0, log=True), "grid": Real(0.0, 1.0, step=0.25),
-    "k": Whole(1, 20), "even": Whole(2, 10, step=2), "units": Whole(1, 1000, log=True),
+    "k": Integer(1, 20), "even": Integer(2, 10, step=2), "units": Integer(1, 1000, log=True),
     "kind": Choice(("a", None, 3)),
 })  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Lmma as an algorithm of optimagic; skipped where it is not installed."""
+"""Lmma as an algorithm of optimagic; skipped if it is not installed."""
 
 import warnings
 

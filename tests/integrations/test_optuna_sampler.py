@@ -1,4 +1,4 @@
-"""LmmaSampler in real studies of Optuna; skipped where it is not installed."""
+"""LmmaSampler in real studies of Optuna; skipped if it is not installed."""
 
 import math
 import pickle
@@ -66,7 +66,7 @@ def test_maximising_mirrors_minimising():
     assert points(high) == points(low)
 
 
-def test_all_kinds_of_parameters_beside_random_sampling():
+def test_all_kinds_of_parameters_beat_random_sampling():
     found = study_of(LmmaSampler(seed=1))
     found.optimize(mixed, n_trials=400)
     random = study_of(optuna.samplers.RandomSampler(seed=1))
@@ -85,7 +85,7 @@ def test_a_trial_remembers_two_integers_and_nothing_else():
     assert study.user_attrs == {}
 
 
-def test_a_study_that_was_cut_and_goes_on_elsewhere_has_the_same_trials(tmp_path):
+def test_a_study_continued_in_another_process_has_the_same_trials(tmp_path):
     whole = study_of(LmmaSampler(FLOATS, seed=1))
     whole.optimize(sphere, n_trials=60)
     storage = f"sqlite:///{tmp_path}/study.db"
@@ -143,7 +143,30 @@ def test_processes_share_a_study(tmp_path, environment):
     assert len(study.trials) == 150
     assert study.best_value < 1.0
     generations = [next(iter(t.system_attrs.values()))[0] for t in study.trials]
-    assert max(generations) >= 10  # of 8 each, as candidates that two processes draw at once count once
+    assert max(generations) >= 10  # of 8 each
+    assert len({tuple(sorted(t.params.items())) for t in study.trials}) == 150
+
+
+@pytest.mark.parametrize("rivals", [1, 4])
+def test_processes_that_ask_at_the_same_moment_get_different_candidates(rivals, monkeypatch):
+    storage = optuna.storages.InMemoryStorage()
+    study = study_of(LmmaSampler(FLOATS, seed=1, popsize=8), storage=storage)
+    others = [
+        optuna.load_study(study_name="fixed", storage=storage, sampler=LmmaSampler(FLOATS, seed=1, popsize=8))
+        for _ in range(rivals)
+    ]
+    store = storage.set_trial_system_attr
+
+    def meanwhile(*words):  # each has chosen its candidate when the next one asks
+        if others:
+            sphere(others.pop().ask())
+        store(*words)
+
+    monkeypatch.setattr(storage, "set_trial_system_attr", meanwhile)
+    sphere(study.ask())
+    noted = [tuple(next(iter(t.system_attrs.values()))) for t in study.trials]
+    assert len(set(noted)) == len({tuple(t.params.values()) for t in study.trials}) == rivals + 1
+    assert {generation for generation, _ in noted} == {0}
 
 
 def test_start_and_step_are_where_they_were_asked_for():
@@ -172,24 +195,24 @@ def test_enqueued_trials_are_taken_as_they_are():
     assert study.trials[0].params == {f"x{i}": 1.0 for i in range(5)}
 
 
-def test_what_it_cannot_do_is_said():
+def test_unsupported_features_are_reported():
     with pytest.raises(ValueError, match="restarts must be"):
         LmmaSampler(restarts=-1)
     with pytest.raises(ValueError, match="lm-ma"):
         LmmaSampler(method="lm-ma")
     several = optuna.create_study(sampler=LmmaSampler(FLOATS), directions=["minimize", "minimize"])
-    with pytest.raises(ValueError, match="one value"):
+    with pytest.raises(ValueError, match="single objective"):
         several.ask().suggest_float("x0", -5, 5)
     outside = study_of(LmmaSampler(FLOATS, x0={"x0": 77.0}))
     with pytest.raises(ValueError, match="x0\\['x0'\\]"):
         outside.ask().suggest_float("x0", -5, 5)
 
 
-def test_what_a_trial_costs_does_not_grow_with_the_study():
+def test_the_cost_of_a_trial_does_not_grow_with_the_study():
     study = study_of(LmmaSampler(FLOATS, seed=1, popsize=8))
     study.optimize(sphere, n_trials=400)
     (known,) = study.sampler._searches.values()
-    assert len(study.trials) - known.behind <= 16  # of this generation and the one before are looked at
+    assert len(study.trials) - known.processed <= 16  # of this generation and the one before are looked at
 
 
 def test_thousands_of_parameters():
@@ -234,18 +257,18 @@ study.optimize(sphere)
 
 def replayed(study):
     """Return trials by the attribute they note, and the same candidates from values alone."""
-    from lmma.integrations.one_by_one import OneByOne, Outcome
+    from lmma.integrations.hosts import OneByOne, Outcome
 
     sampler = LmmaSampler(FLOATS, seed=1)
     label = next(k for t in study.trials for k in t.system_attrs if k.startswith("lmma:"))
     known = sampler._search(study, label, FLOATS)
-    search, space = OneByOne(known.search.begin), known.space
+    search, space = OneByOne(known.search.make_strategy), known.space
     trials = [t for t in study.trials if label in t.system_attrs]
     trials.sort(key=lambda t: (t.datetime_complete is None, t.datetime_complete or 0, t.number))
     outcomes = [Outcome(*t.system_attrs[label], t.value if t.state.is_finished() else None) for t in trials]
     for trial in sorted(trials, key=lambda t: t.system_attrs[label][0]):
         generation, number = trial.system_attrs[label]
-        x = search.again([o for o in outcomes if o.generation < generation], generation, number)
+        x = search.repeat([o for o in outcomes if o.generation < generation], generation, number)
         yield trial, space.values(x)
 
 

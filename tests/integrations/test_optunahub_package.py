@@ -1,4 +1,4 @@
-"""The package for OptunaHub, loaded by optunahub from this repository; skipped where there is none."""
+"""The package for OptunaHub, loaded by optunahub from this repository; skipped if it is not installed."""
 
 import re
 import warnings

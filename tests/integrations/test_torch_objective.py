@@ -1,4 +1,4 @@
-"""Modules of PyTorch as objectives: one vmap for a generation; skipped where PyTorch is not installed."""
+"""PyTorch modules as objectives, one vmap per generation; skipped if PyTorch is not installed."""
 
 import pickle
 import subprocess
@@ -44,6 +44,21 @@ def test_values_are_those_of_one_module_after_the_other(chunk):
     values = objective(net, loss, chunk=chunk)(rows)
     np.testing.assert_allclose(values, one_by_one(net, rows), rtol=1e-5)
     assert values.dtype == np.float64
+
+
+def test_a_run_knows_that_the_objective_is_vectorised():
+    net = network()
+    runs = [
+        lmma.minimize(objective(net, loss), net, 0.1, rng=1, maxiter=5, **options)
+        for options in ({}, {"vectorized": True})
+    ]
+    assert runs[0].failures == 0
+    np.testing.assert_array_equal(runs[0].vector, runs[1].vector)
+
+
+def test_a_parameter_as_x0_is_rejected_with_a_message():
+    with pytest.raises(TypeError, match=r"x0 must be a vector of numbers, got a Parameter.*detach"):
+        lmma.minimize(lambda x: 0.0, torch.nn.Parameter(torch.zeros(3)))
 
 
 def test_a_module_is_searched_in_its_precision_and_comes_back_trained():
@@ -160,7 +175,7 @@ def test_an_objective_travels_to_other_processes():
     np.testing.assert_allclose(fun(rows), objective(network(), loss)(rows))
 
 
-def test_what_cannot_be_meant_is_refused_in_words():
+def test_an_invalid_argument_is_rejected_with_a_message():
     net = network()
     with pytest.raises(TypeError, match="one entry"):
         objective(net, lambda net: net(INPUTS))(rows_of(net))
@@ -168,9 +183,9 @@ def test_what_cannot_be_meant_is_refused_in_words():
         objective(net, 3)
     with pytest.raises(ValueError, match="chunk must be"):
         objective(net, loss, chunk=0)
-    with pytest.raises(AttributeError, match="called as the module is"):
+    with pytest.raises(AttributeError, match="call it like the module"):
         objective(net, lambda net: net.weight.sum())(rows_of(net))
-    with pytest.raises(ValueError, match="a tree of 21 numbers"):
+    with pytest.raises(ValueError, match=r"floats of shape .*21\)"):
         objective(net, loss)(np.zeros((2, 5), np.float32))
 
 

@@ -1,4 +1,4 @@
-"""LMMA, the optimiser: PyTorch's conventions, and the listing; skipped where PyTorch is not installed."""
+"""LMMA, the optimiser: PyTorch's conventions, and the listing; skipped if PyTorch is not installed."""
 
 import copy
 import math
@@ -121,6 +121,23 @@ def test_weight_decay_is_decoupled():
     torch.testing.assert_close(x.detach(), torch.full((3,), 0.95))
 
 
+@pytest.mark.parametrize("options", [{"weight_decay": 0.5}, {"weight_decay": 0.5, "csa": 0.05}, {}])
+def test_frozen_parameters_of_a_group_stay_as_they_are(options):
+    free, frozen = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    optimizer = LMMA([free, frozen], lr=0.1, **options)
+    later = torch.nn.Parameter(torch.ones(2))  # frozen after it has momentum
+    another = LMMA([free, later], lr=0.1, **options)
+    for step in range(6):
+        free.grad = torch.ones(3)
+        optimizer.step()
+        later.grad = torch.ones(2) if step < 3 else None
+        before = later.detach().clone()
+        another.step()
+        assert torch.equal(later, before) == (step >= 3)
+    assert torch.equal(frozen, torch.ones(2))
+    assert not torch.equal(free, torch.ones(3))
+
+
 def test_the_learning_rate_grows_while_gradients_agree():
     x = torch.nn.Parameter(torch.ones(10))
     optimizer = LMMA([x], lr=1e-6, csa=0.05)
@@ -133,12 +150,12 @@ OUT_OF_RANGE = [{"lr": 0.0}, {"lr": math.nan}, {"momentum": 1.0}, {"vectors": -1
 
 
 @pytest.mark.parametrize("option", OUT_OF_RANGE, ids=str)
-def test_options_out_of_range_are_refused(option):
-    with pytest.raises(ValueError, match=f"{next(iter(option))} is out of its range"):
+def test_options_out_of_range_are_rejected(option):
+    with pytest.raises(ValueError, match=f"{next(iter(option))} is out of range"):
         LMMA([torch.nn.Parameter(torch.ones(2))], **option)
 
 
-def test_sparse_gradients_are_refused():
+def test_sparse_gradients_are_rejected():
     x = torch.nn.Parameter(torch.ones(3))
     x.grad = torch.eye(3)[0].to_sparse()
     with pytest.raises(ValueError, match="dense"):

@@ -1,4 +1,4 @@
-"""Runs in TensorBoard, MLflow and Weights & Biases, the real ones where installed; none can end a run."""
+"""Runs logged to TensorBoard, MLflow and Weights & Biases, if installed; their failures do not end a run."""
 
 import importlib
 import logging
@@ -102,7 +102,7 @@ def test_a_tracker_that_fails_ends_no_run_and_is_said_once(caplog):
     assert result.nit == 40
     assert np.array_equal(result.x, minimised(None).x)
     assert [record.message for record in caplog.records] == [
-        "TensorBoardTracker failed, the run goes on without it: OSError: No space left on device"
+        "TensorBoardTracker failed; the run continues without it: OSError: No space left on device"
     ]
     assert 1 < tracker.failed < 5  # it waits after a failure; the end of the run is tried again
     assert tracker.sent == 0
@@ -138,7 +138,7 @@ def test_a_missing_tool_is_named_with_its_extra(make, module, name, monkeypatch)
         make()
 
 
-def test_what_is_no_writer_and_no_time_is_refused():
+def test_an_invalid_writer_or_interval_is_rejected():
     with pytest.raises(TypeError, match="writer must be"):
         tensorboard(3)
     with pytest.raises(ValueError, match="every must be"):

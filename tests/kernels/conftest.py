@@ -1,19 +1,15 @@
-import os
-import subprocess
-import sys
-
 import pytest
 
-from lmma.kernels import twin
+from lmma.kernels import reference
 
 try:
-    from lmma.kernels import _core, compiled
+    from lmma.kernels import _core, native
 except ImportError:
     _core = None
 
 
 def _instruction_sets():
-    """Every set of kernels this machine can run, the NumPy twin first."""
+    """Every set of kernels this machine can run, the reference implementation first."""
     if _core is None:
         return ["numpy"]
     here = _core.instructions()
@@ -24,11 +20,11 @@ def _instruction_sets():
 def kernels(request):
     """The kernels' functions, in turn from NumPy and compiled for each instruction set."""
     if request.param == "numpy":
-        yield twin
+        yield reference
         return
     before = _core.instructions()
     _core.instructions(request.param)
-    yield compiled
+    yield native
     _core.instructions(before)
 
 
@@ -39,17 +35,5 @@ def core(request):
         pytest.skip("the compiled core was not built")
     before = _core.instructions()
     _core.instructions(request.param)
-    yield compiled
+    yield native
     _core.instructions(before)
-
-
-@pytest.fixture
-def run_python():
-    """Return a function that runs code in a process of its own, with more environment variables."""
-
-    def run(code, **environment):
-        return subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
-        )
-
-    return run

@@ -1,4 +1,4 @@
-"""How many threads BLAS uses inside a generation, and that nobody notices outside."""
+"""BLAS uses one thread inside a generation and its previous number outside."""
 
 import contextlib
 import threading
@@ -26,8 +26,8 @@ class Spy:
     def __init__(self, es, monkeypatch):
         self.seen = []
         for name in ("sample", "update"):
-            call = getattr(es.transform, name)
-            monkeypatch.setattr(es.transform, name, lambda *args, call=call: self.note(call, *args))
+            call = getattr(es.method.transform, name)
+            monkeypatch.setattr(es.method.transform, name, lambda *args, call=call: self.note(call, *args))
 
     def note(self, call, *args):
         self.seen.append(blas.blas_threads())
@@ -60,7 +60,7 @@ def test_a_run_does_not_depend_on_the_threads_of_blas():
 @needs_openblas
 def test_a_strategy_that_fails_gives_the_threads_back(two_threads, monkeypatch):
     es = lmma.MAES(np.ones(100), 1.0, rng=1)
-    monkeypatch.setattr(es.transform, "sample", lambda batch: 1 / 0)
+    monkeypatch.setattr(es.method.transform, "sample", lambda batch: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         es.ask()
     assert blas.blas_threads() == 2
@@ -71,14 +71,14 @@ def test_the_last_of_several_threads_restores_what_the_first_found(two_threads):
     entered, leave = threading.Event(), threading.Event()
 
     def stay():
-        with blas.Held(1):
+        with blas.ThreadLimit(1):
             entered.set()
             leave.wait(10)
 
     other = threading.Thread(target=stay)
     other.start()
     assert entered.wait(10)
-    with blas.Held(1):
+    with blas.ThreadLimit(1):
         pass
     inside = blas.blas_threads()  # the other thread is still in it
     leave.set()
@@ -86,26 +86,50 @@ def test_the_last_of_several_threads_restores_what_the_first_found(two_threads):
     assert (inside, blas.blas_threads()) == (1, 2)
 
 
+@needs_openblas
+def test_a_thread_that_did_not_set_the_number_restores_it(two_threads):
+    # set_num_threads of threadpoolctl would ignore it while the first thread lives
+    entered, leave = threading.Event(), threading.Event()
+
+    def stay():
+        with blas.ThreadLimit(1):
+            entered.set()
+            leave.wait(10)
+
+    with blas.ThreadLimit(1):
+        other = threading.Thread(target=stay)
+        other.start()
+        assert entered.wait(10)
+    assert blas.blas_threads() == 1
+    leave.set()
+    other.join()
+    assert blas.blas_threads() == 2
+
+
+def test_importing_lmma_does_not_look_for_libraries(run_python):
+    assert run_python("import sys, lmma; print('threadpoolctl' in sys.modules)").stdout == "False\n"
+
+
 def test_small_problems_hold_nothing():
-    assert isinstance(blas.held_for(20, 12, dense=True), contextlib.nullcontext)
-    assert isinstance(blas.held_for(128, 18, dense=False), contextlib.nullcontext)
+    assert isinstance(blas.limited_threads(20, 12, dense=True), contextlib.nullcontext)
+    assert isinstance(blas.limited_threads(128, 18, dense=False), contextlib.nullcontext)
 
 
 def test_many_candidates_make_a_small_problem_large():
-    held = blas.held_for(20, 2000, dense=True)
-    assert isinstance(held, blas.Held)
+    held = blas.limited_threads(20, 2000, dense=True)
+    assert isinstance(held, blas.ThreadLimit)
 
 
 @pytest.mark.parametrize(("n", "count"), [(500, 1), (1000, 3)])
 def test_the_environment_allows_threads_to_large_products_alone(n, count, monkeypatch):
     monkeypatch.setenv("LMMA_BLAS_THREADS", "3")
-    held = blas.held_for(n, 24, dense=True)
-    assert isinstance(held, blas.Held)
+    held = blas.limited_threads(n, 24, dense=True)
+    assert isinstance(held, blas.ThreadLimit)
     assert held.count == count
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
-def test_a_number_of_threads_that_is_none_is_refused(value, monkeypatch):
+def test_a_number_of_threads_that_is_none_is_rejected(value, monkeypatch):
     monkeypatch.setenv("LMMA_BLAS_THREADS", value)
     with pytest.raises(ValueError, match=f"LMMA_BLAS_THREADS='{value}' must be a whole number"):
         lmma.MAES(np.ones(100), 1.0)

@@ -1,4 +1,4 @@
-"""The coefficients of the normal numbers are those that benchmarks/normal_coefficients.py accounts for."""
+"""The coefficients of the normal numbers are those computed by benchmarks/normal_coefficients.py."""
 
 import importlib.util
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lmma.kernels import twin
+from lmma.kernels import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 _spec = importlib.util.spec_from_file_location("coefficients", ROOT / "benchmarks/normal_coefficients.py")
@@ -19,14 +19,14 @@ SERIES = coefficients.SERIES
 
 
 def test_the_header_holds_these_numbers_and_no_others():
-    header = (ROOT / "src/lmma/kernels/core_normal.h").read_text()
+    header = (ROOT / "src/lmma/kernels/core_normal.inc").read_text()
     spread = [float(number) for number in re.findall(r"SPREAD\((-?[0-9][0-9.e-]*)f?\)", header)]
     accounted = {number for series in SERIES.values() for number in series.in_use}
     assert set(spread) == accounted | set(coefficients.EXACT)
 
 
-@pytest.mark.parametrize(("used", "name"), [(twin._SINE64, "sine64"), (twin._SINE32, "sine32")])
-def test_the_twins_numbers_are_those_of_the_sine_times_root_two(used, name):
+@pytest.mark.parametrize(("used", "name"), [(reference._SINE64, "sine64"), (reference._SINE32, "sine32")])
+def test_the_reference_numbers_are_those_of_the_sine_times_root_two(used, name):
     np.testing.assert_allclose(used, np.sqrt(2) * np.array(SERIES[name].in_use), rtol=1e-13)
 
 

@@ -1,9 +1,9 @@
-"""What a generation needs besides its candidates: updates that ride along, directions, squares, scales."""
+"""Kernels other than sampling: deferred updates, directions, squares, scales."""
 
 import numpy as np
 import pytest
 
-from lmma.kernels import twin
+from lmma.kernels import reference
 
 KEY = (3, 4)
 DTYPES = ["float64", "float32"]
@@ -181,7 +181,7 @@ def test_bad_input_raises_instead_of_crashing(core):
             core.rescale(scales, 0.1, np.ones(2), np.arange(2), z, path, 0.3)
 
 
-def test_core_and_twin_agree(core):
+def test_core_and_reference_agree(core):
     s, rng = state(700, 9, 6, "float64")
     gram, projections = gram_of(s["vectors"]), rng.standard_normal((9, 6))
     arguments = (
@@ -194,5 +194,5 @@ def test_core_and_twin_agree(core):
         s["vectors"],
         s["z_mean"],
     )
-    for a, b in zip(core.lm_direction(*arguments), twin.lm_direction(*arguments), strict=True):
+    for a, b in zip(core.lm_direction(*arguments), reference.lm_direction(*arguments), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)

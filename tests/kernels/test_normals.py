@@ -1,4 +1,4 @@
-"""The normal numbers: where they come from, and that nothing but chance is in them."""
+"""Normal numbers: their counters and their distribution."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ def draw(kernels, rows, n, dtype="float64", generation=5, first=0, key=KEY):
     return z
 
 
-def words_of(candidate, n, dtype, generation=5, key=KEY):
-    """A candidate's radii and angles, read from NumPy's Philox as the layout in twin.py says."""
+def message_of(candidate, n, dtype, generation=5, key=KEY):
+    """A candidate's radii and angles, read from NumPy's Philox as the layout in reference.py says."""
     lanes = 4 if dtype == "float64" else 8
     h = lanes * -(-n // (2 * lanes))
     blocks = 2 * h // lanes
@@ -46,7 +46,7 @@ def box_muller(radii, angles, dtype):
 def test_numbers_are_numpys_philox_through_box_muller(kernels, n, dtype):
     z = draw(kernels, 3, n, dtype, first=4)
     for row in range(3):
-        wanted = np.concatenate(box_muller(*words_of(4 + row, n, dtype), dtype))[:n]
+        wanted = np.concatenate(box_muller(*message_of(4 + row, n, dtype), dtype))[:n]
         np.testing.assert_allclose(z[row], wanted, rtol=0, atol=2e-15 if dtype == "float64" else 1e-6)
 
 

@@ -1,15 +1,15 @@
-"""What pulse learns from a population: compiled as in NumPy, and as linear algebra says."""
+"""Kernels of pulse: compiled results equal NumPy's and those of dense linear algebra."""
 
 import numpy as np
 import pytest
 
-from lmma.kernels import twin_pulse
-from lmma.kernels.twin_pulse import Limits, Metric, Ranks, Rates, Turns
+from lmma.kernels import reference_pulse
+from lmma.kernels.reference_pulse import Limits, Metric, Ranks, Rates, ThroughCore
 
 try:
-    from lmma.kernels import _core, compiled_pulse
+    from lmma.kernels import _core, native
 except ImportError:
-    _core = compiled_pulse = None
+    _core = native = None
 
 DTYPES = ["float64", "float32"]
 RATES = Rates(0.05, 0.3, 0.01, 6.0, 0.02, 0.05, 0.04, 0.03, 0.02, 0.5, 0.04)
@@ -26,16 +26,16 @@ def pulse(request):
         _core.instructions(request.param)
     except ValueError:
         pytest.skip("this machine lacks the instructions")
-    yield compiled_pulse
+    yield native
     _core.instructions(before)
 
 
 @pytest.fixture(params=["numpy", "compiled"])
 def either(request):
     """The kernels of pulse in NumPy, and compiled."""
-    if request.param == "compiled" and compiled_pulse is None:
+    if request.param == "compiled" and native is None:
         pytest.skip("the compiled core was not built")
-    return twin_pulse if request.param == "numpy" else compiled_pulse
+    return reference_pulse if request.param == "numpy" else native
 
 
 def problem(n, rows, longs, shorts, dtype="float64", matrix=False, seed=0):
@@ -50,13 +50,15 @@ def problem(n, rows, longs, shorts, dtype="float64", matrix=False, seed=0):
     z = rng.standard_normal((rows, n)).astype(dtype)
     paths = rng.standard_normal((2, n)).astype(dtype)
     axes, scales = axes.astype(dtype), np.exp(4 * rng.standard_normal(n)).astype(dtype)
-    turns = None
+    through_core = None
     if matrix:
         A, X = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / np.sqrt(n), np.vstack((paths, axes))
         shown = rng.standard_normal((rows, n)).astype(dtype)  # that it is A B L z makes no difference here
         damping = rng.uniform(0.5, 1, n).astype(dtype)
         duals, few = (z @ np.linalg.inv(A)).astype(dtype), (X @ A.T).astype(dtype)
-        turns = Turns(shown, duals, few, (X @ np.linalg.inv(A)).astype(dtype), shown[0] / 2, damping)
+        through_core = ThroughCore(
+            shown, duals, few, (X @ np.linalg.inv(A)).astype(dtype), shown[0] / 2, damping
+        )
     weights = np.maximum(ranks, 0) / 3
     ranked = Ranks(ranks, weights, np.sum(ranks > 0), np.sum(ranks < 0), 3)
     return (
@@ -65,7 +67,7 @@ def problem(n, rows, longs, shorts, dtype="float64", matrix=False, seed=0):
         ranked,
         Metric(scales, axes, longs, sizes, gains, rng.uniform(1, 9, shorts)),
         RATES,
-        turns,
+        through_core,
     )
 
 
@@ -82,9 +84,11 @@ def test_learning_agrees_with_numpy(pulse, shape, dtype, matrix):
     if matrix and shape[0] > 500:
         pytest.skip("long rows are the same with a matrix")
     ours, theirs = problem(*shape, dtype, matrix), problem(*shape, dtype, matrix)
-    learned, expected = pulse.pulse_learn(*ours), twin_pulse.pulse_learn(*theirs)
+    learned, expected = pulse.pulse_learn(*ours), reference_pulse.pulse_learn(*theirs)
     tolerance = 1e-13 if dtype == "float64" else 1e-5
-    learned = learned._replace(turned=learned.turned[: len(expected.turned)])  # the others are not used
+    learned = learned._replace(
+        core_rows=learned.core_rows[: len(expected.core_rows)]
+    )  # the others are not used
     for a, b in zip(learned, expected, strict=True):
         assert difference(a, b) < tolerance
     assert difference(ours[3].scales, theirs[3].scales) < tolerance
@@ -98,7 +102,7 @@ def test_candidates_agree_with_numpy(pulse, shape, dtype):
     cross = metric.axes[longs:].astype(float) @ metric.axes[:longs].T
     mean = np.linspace(-1, 1, n).astype(dtype)
     made = []
-    for kernels in (pulse, twin_pulse):
+    for kernels in (pulse, reference_pulse):
         z, out = np.empty((rows, n), dtype), np.empty((rows, n), dtype)
         kernels.pulse_sample((1, 2), (3, 4), metric, cross, mean, np.abs(mean), z, out)
         made.append((z, out))
@@ -159,7 +163,7 @@ def test_leading_axes_of_difficult_rows(either, rows):
     np.testing.assert_allclose(axes @ axes.T, np.diag(kept.astype(float)), atol=1e-12)
 
 
-def test_rows_that_are_no_numbers_end_the_search_for_axes(pulse):
+def test_rows_that_are_not_finite_end_the_search_for_axes(pulse):
     axes = np.zeros((3, 9))
     sizes, _ = pulse.leading_axes(np.full((12, 9), np.nan), axes)
     assert np.all(sizes == 0)
@@ -198,7 +202,7 @@ def test_axes_are_renewed_as_in_numpy(pulse, n, longs, shorts, dtype):
     F = rng.standard_normal((longs + 6, n)) * np.logspace(1, -1, longs + 6)[:, None]
     H = rng.standard_normal((shorts + 5, n)) * np.logspace(0.8, -1, shorts + 5)[:, None] / np.sqrt(n)
     made = []
-    for kernels in (pulse, twin_pulse):
+    for kernels in (pulse, reference_pulse):
         metric = problem(n, 4, longs, shorts, dtype)[3]
         path = np.zeros(n, dtype)
         kernels.pulse_renew(
@@ -258,7 +262,7 @@ def test_squares_of_rows_are_added_below_the_diagonal(pulse, count, against, n, 
     rows, total = rng.standard_normal((count, n)).astype(dtype), rng.standard_normal((n, n)).astype(dtype)
     signs = np.where(np.arange(count) < count - against, 1.0, -1.0)
     expected = total + np.tril((rows.T * signs) @ rows - 0.3 * np.eye(n))
-    for kernels in (pulse, twin_pulse):
+    for kernels in (pulse, reference_pulse):
         result = total.copy()
         kernels.add_squares(rows, against, 0.3, result)
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13 if dtype == "float64" else 1e-5)
@@ -283,7 +287,7 @@ def test_a_matrix_and_its_inverse_grow_together(pulse, n, dtype):
     change = np.tril(half + half.T)  # G; what lies above its diagonal is not looked at
     grown = matrix @ (np.eye(n) + (half + half.T) / 2)
     rounding = 1e-12 if dtype == "float64" else 1e-4
-    for kernels in (pulse, twin_pulse):
+    for kernels in (pulse, reference_pulse):
         columns, inverse = matrix.T.astype(dtype, order="C"), np.linalg.inv(matrix).astype(dtype)
         waiting = change.astype(dtype)
         kernels.grow(waiting, columns, inverse)
@@ -301,10 +305,17 @@ def test_a_change_that_is_not_positive_definite_grows_all_the_same(pulse):
 
 
 def test_bad_input_raises_instead_of_crashing(pulse):
-    z, paths, ranked, metric, rates, turns = problem(20, 12, 3, 4, matrix=True)
+    z, paths, ranked, metric, rates, through_core = problem(20, 12, 3, 4, matrix=True)
 
     def refused(**changed):
-        good = {"z": z, "paths": paths, "ranked": ranked, "metric": metric, "rates": rates, "turns": turns}
+        good = {
+            "z": z,
+            "paths": paths,
+            "ranked": ranked,
+            "metric": metric,
+            "rates": rates,
+            "through_core": through_core,
+        }
         with pytest.raises((ValueError, TypeError)):
             pulse.pulse_learn(**{**good, **changed})
 
@@ -313,8 +324,8 @@ def test_bad_input_raises_instead_of_crashing(pulse):
     refused(paths=paths[:1])
     refused(rates=rates[:10])
     refused(metric=metric._replace(concentration=metric.concentration[1:]))
-    refused(turns=turns._replace(few_duals=turns.few_duals[1:]))
-    refused(turns=turns._replace(path=turns.path[1:]))
+    refused(through_core=through_core._replace(paths_and_axes_duals=through_core.paths_and_axes_duals[1:]))
+    refused(through_core=through_core._replace(path=through_core.path[1:]))
     refused(ranked=ranked._replace(ranks=ranked.ranks[1:]))
     refused(ranked=ranked._replace(better=ranked.better + 1))
     refused(ranked=ranked._replace(weights=ranked.weights.astype("float32")))
@@ -322,8 +333,8 @@ def test_bad_input_raises_instead_of_crashing(pulse):
     refused(metric=metric._replace(scales=metric.scales[1:]))
     refused(metric=metric._replace(longs=8))
     refused(metric=metric._replace(sizes=metric.sizes[1:]))
-    refused(turns=turns._replace(images=turns.images[1:]))
-    refused(turns=turns._replace(damping=turns.damping[1:]))
+    refused(through_core=through_core._replace(images=through_core.images[1:]))
+    refused(through_core=through_core._replace(damping=through_core.damping[1:]))
 
     def not_renewed(**changed):
         rows = {"F": np.ones((5, 20)), "H": np.ones((9, 20)), "path": np.ones(20)}
@@ -340,7 +351,7 @@ def test_bad_input_raises_instead_of_crashing(pulse):
     fixed.flags.writeable = False
     not_renewed(metric=metric._replace(gains=fixed))
     with pytest.raises(ValueError):
-        _core.leading_axes(np.ones((200, 300)), np.ones((3, 300)), np.ones(3), np.ones(3), 1)
+        _core.leading_axes(np.ones((200, 300)), np.ones((3, 300)), np.ones(3), np.ones(3), native.KEPT, 1)
     with pytest.raises(ValueError):
         pulse.leading_axes(np.ones((4, 6)), np.ones((3, 5)))
     with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""One line renewed in place on a terminal, plain lines elsewhere."""
+"""A status line updated in place on a terminal, plain lines elsewhere."""
 
 import io
 import os
@@ -10,7 +10,7 @@ from termios import TIOCSWINSZ
 import pytest
 
 from lmma.output import progress
-from lmma.output.progress import StatusLine, bar, cut
+from lmma.output.progress import StatusLine, bar, truncate
 
 
 class Terminal(io.StringIO):
@@ -32,16 +32,16 @@ def test_a_pipe_gets_plain_lines():
     stream = io.StringIO()
     line = StatusLine(stream)
     line.show("one")
-    line.say("two")
+    line.print_line("two")
     line.close(erase=True)
     assert stream.getvalue() == "one\ntwo\n"
 
 
-def test_what_is_said_stays_above_the_line():
+def test_permanent_lines_stay_above_the_status_line():
     stream = Terminal()
     line = StatusLine(stream)
     line.show("working")
-    line.say("a result")
+    line.print_line("a result")
     line.show("working")
     line.close(erase=True)
     assert stream.getvalue() == "\r\x1b[Kworking\r\x1b[Ka result\n\r\x1b[Kworking\r\x1b[K"
@@ -67,9 +67,9 @@ def test_a_line_is_cut_where_the_terminal_ends(monkeypatch):
     with os.fdopen(theirs, "w") as stream, os.fdopen(ours, "rb", buffering=0) as screen:
         StatusLine(stream).show("x" * 50)
         assert screen.read(100) == b"\r\x1b[K" + b"x" * 16 + b"..."
-    assert cut("x" * 50, Terminal()) == "x" * 29 + "..."  # where the terminal does not tell, COLUMNS does
+    assert truncate("x" * 50, Terminal()) == "x" * 29 + "..."  # from COLUMNS
     monkeypatch.delenv("COLUMNS")
-    assert cut("x" * 50, Terminal()) == "x" * 50
+    assert truncate("x" * 50, Terminal()) == "x" * 50
 
 
 class Full(Terminal):
@@ -92,7 +92,7 @@ def test_a_stream_that_fails_is_left_alone(stream, monkeypatch):
     line = StatusLine()
     for _ in range(3):
         line.show("one")
-        line.say("two")
+        line.print_line("two")
         line.close()
     assert not line.due()
     assert stream is None or stream.closed or stream.calls == 1

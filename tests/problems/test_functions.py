@@ -1,4 +1,4 @@
-"""The functions against Table 1 typed in literally, loops and all."""
+"""The functions compared with a literal transcription of Table 1."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lmma import problems
 from lmma.problems import functions
@@ -160,7 +159,7 @@ def test_nan_in_a_row_stays_in_that_row(name):
 
 
 @pytest.mark.parametrize("bad", [3.0, np.ones((2, 2, 2)), np.ones((4, 0)), []])
-def test_wrong_shapes_are_refused(bad):
+def test_wrong_shapes_are_rejected(bad):
     with pytest.raises(ValueError, match=r"X must have shape \(rows, n\) or \(n,\)"):
         problems.get("sphere")(bad)
     with pytest.raises(ValueError, match=r"X must have shape \(rows, n\) or \(n,\)"):
@@ -168,7 +167,7 @@ def test_wrong_shapes_are_refused(bad):
 
 
 @pytest.mark.parametrize("bad", [np.ones(3, complex), np.array(["a"]), np.array([None, 1])])
-def test_what_is_not_real_is_refused(bad):
+def test_a_value_that_is_not_real_is_rejected(bad):
     with pytest.raises(TypeError, match="X must hold real numbers"):
         functions.sphere(bad)
 

@@ -1,4 +1,4 @@
-"""Shifted and rotated problems: where their optimum is, and that they truly mix coordinates."""
+"""Shifted and rotated problems: the position of their optimum, and mixed coordinates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from lmma.problems import Problem, get, names, rotated, shifted
-from lmma.problems import rotations as maps
+from lmma.problems import Problem, get, names, rotated, shifted, wrappers as maps
 from lmma.problems.base import BLOCK
 
 MIXING = ["haar", "reflections"]
@@ -210,10 +209,10 @@ def test_a_named_rotation_is_sent_as_its_name_not_as_a_matrix():
     assert len(pickle.dumps(problem)) < 2000
 
 
-def test_wrappers_refuse_the_wrong_dimension():
+def test_wrappers_reject_the_wrong_dimension():
     with pytest.raises(ValueError, match="rotated for n = 4 but is used with n = 5"):
         rotated(get("sphere"), 4, 1)(np.ones(5))
-    with pytest.raises(ValueError, match="offset of 4 numbers but is used with n = 5"):
+    with pytest.raises(ValueError, match="offset of length 4 but is used with n = 5"):
         shifted(get("sphere"), np.ones(4)).x_opt(5)
 
 

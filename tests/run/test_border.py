@@ -1,7 +1,8 @@
-"""What is refused at the border, in words, and what strange objectives do to a run: nothing."""
+"""Validation of arguments, and objectives with unusual behaviour."""
 
 import asyncio
 import concurrent.futures
+import ctypes
 import decimal
 import re
 from pathlib import Path
@@ -33,9 +34,9 @@ def spheres(X):
     ({"callback": 3}, "callback must be a function, or None; got 3"),
     ({"checkpoint": 3}, "checkpoint must be the path of a file, or None; got 3"),
     ({"log": 3}, "log must be the path of a file, or None; got 3"),
-    ({"tolx": None}, "tolx must be a number, 0 to switch the rule off; got None"),
-    ({"tolfun": "small"}, "tolfun must be a number, 0 to switch the rule off; got 'small'"),
-    ({"tolx": float("nan")}, "tolx must be a number, 0 to switch the rule off; got NaN"),
+    ({"tolx": None}, "tolx must be a number (0 disables the rule); got None"),
+    ({"tolfun": "small"}, "tolfun must be a number (0 disables the rule); got 'small'"),
+    ({"tolx": float("nan")}, "tolx must be a number (0 disables the rule); got NaN"),
     ({"tolfun": -1.0}, "tolfun must not be negative"),
     ({"popsize": "8"}, "popsize must be an integer, got '8'"),
     ({"popsize": 8.0}, "popsize must be an integer, got 8.0"),
@@ -51,11 +52,11 @@ def spheres(X):
     ({"c_sigma": "fast"}, "c_sigma must be a number, got 'fast'"),
     ({"d_sigma": -1.0}, "d_sigma must be positive, got -1.0"),
     ({"m": 2.5}, "m must be an integer, got 2.5"),
-    ({"inject": [1e200, 0.0]}, "points must be within reach"),
-    ({"inject": [1e30, 0.0], "dtype": "float32"}, "points must be within reach"),
+    ({"inject": [1e200, 0.0]}, "coordinates must be at most"),
+    ({"inject": [1e30, 0.0], "dtype": "float32"}, "coordinates must be at most"),
     ({"workers": 2**70}, "workers must be at most 32768"),
 ])  # fmt: skip
-def test_what_cannot_be_meant_is_refused_in_words(arguments, words):
+def test_an_invalid_argument_is_rejected_with_a_message(arguments, words):
     with pytest.raises((TypeError, ValueError), match=re.escape(words)):
         lmma.minimize(sphere, np.ones(2), 1.0, method="lm-ma-es", **arguments)
 
@@ -67,9 +68,9 @@ def test_no_method_takes_a_rate_beyond_one(method):
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [("float64", "2e+288"), ("float32", "3e+18")])
-def test_a_step_without_room_to_grow_is_refused_outside_a_box(dtype, largest):
+def test_a_step_without_room_to_grow_is_rejected_outside_a_box(dtype, largest):
     wide = 1e300 if dtype == "float64" else 1e30
-    words = f"sigma0 must be within reach: at most {largest} in {dtype} without bounds on all variables; got"
+    words = f"sigma0 must be at most {largest} in {dtype} unless all variables are bounded, got"
     for sigma0 in (wide, [1.0, wide]):
         with pytest.raises(ValueError, match=re.escape(words)):
             lmma.minimize(sphere, np.ones(2), sigma0, dtype=dtype)
@@ -90,13 +91,13 @@ def test_a_point_injected_further_away_than_can_be_squared_does_no_harm(method):
         assert np.isfinite(result.x).all(), (x0, steps, result.x)
 
 
-def test_memory_that_runs_out_before_the_first_value_is_told_by_the_size_asked_for(monkeypatch):
+def test_memory_that_runs_out_before_the_first_value_is_reported_with_the_requested_size(monkeypatch):
     def runs_out(*_, **__):
         raise MemoryError("Unable to allocate 3.73 GiB")
 
-    for place in ("lmma.strategies.lmma.LMMAES._initialise", "lmma.strategies.lmma.LMMAES.ask"):
+    for name in ("_initialise", "ask"):
         with monkeypatch.context() as patch:
-            patch.setattr(place, runs_out)
+            patch.setattr(LMMAES, name, runs_out)
             with pytest.raises(
                 MemoryError, match=r"lm-ma-es with n=2, popsize=7 does not fit.*3\.73 GiB.*smaller"
             ):
@@ -117,16 +118,16 @@ def test_a_limit_of_memory_is_known_beforehand():
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def test_who_asks_and_tells_is_refused_as_well():
+def test_strategies_reject_invalid_arguments_too():
     with pytest.raises(TypeError, match="tolx must be a number"):
         LMMAES(np.ones(2), 1.0, tolx=None)
-    with pytest.raises(ValueError, match="within reach"):
+    with pytest.raises(ValueError, match="coordinates must be at most"):
         LMMAES(np.ones(2), 1.0).inject([0.0, -1e200])
 
 
-def test_one_file_for_checkpoint_and_log_is_refused(tmp_path):
+def test_one_file_for_checkpoint_and_log_is_rejected(tmp_path):
     for saved in (tmp_path / "a", lmma.checkpoint.Checkpoint(tmp_path / "a")):
-        with pytest.raises(ValueError, match="two files"):
+        with pytest.raises(ValueError, match="different files"):
             lmma.minimize(sphere, np.ones(2), 1.0, checkpoint=saved, log=str(tmp_path / "b" / ".." / "a"))
     assert list(tmp_path.iterdir()) == []
 
@@ -165,6 +166,58 @@ def test_the_default_step_follows_the_width_of_each_coordinate():
     assert default([(0, None), (None, 5)], [0.1, 0.1]) == pytest.approx(0.3)
 
 
+HUGE = 10**400  # an integer beyond the range of floats
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({"maxfevals": HUGE}, "maxfevals is too large"),
+    ({"maxiter": HUGE}, "maxiter is too large"),
+    ({"maxtime": HUGE}, "maxtime is too large"),
+    ({"ftarget": -HUGE}, "ftarget is too large"),
+    ({"tolx": HUGE}, "tolx is too large"),
+    ({"history": HUGE}, "history is too large"),
+    ({"timeout": HUGE}, "timeout is too large"),
+    ({"quorum": HUGE}, "quorum is too large"),
+    ({"feasibility_tol": HUGE}, "feasibility_tol is too large"),
+    ({"bounds": (0, HUGE)}, "bounds contain an integer beyond the range of floats"),
+    ({"c_sigma": HUGE}, "c_sigma must be finite"),
+])  # fmt: skip
+def test_an_integer_beyond_the_range_of_floats_is_rejected_with_a_message(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        lmma.minimize(sphere, np.ones(2), 1.0, method="lm-ma-es", **arguments)
+
+
+def test_masked_entries_are_not_taken_for_numbers():
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+    with pytest.raises(ValueError, match=r"x0\[1\] is: x0.filled\(value\)"):
+        lmma.minimize(sphere, masked, 1.0)
+    with pytest.raises(ValueError, match="x0: w must not have masked entries"):
+        lmma.minimize(lambda tree: 0.0, {"w": masked}, 1.0)
+    open_mask = np.ma.array([1.0, 2.0, 3.0], mask=False)
+    assert len(lmma.minimize(sphere, open_mask, 1.0, rng=1, maxiter=2).x) == 3
+
+
+def test_a_structure_that_contains_itself_is_rejected_with_a_message():
+    a_dict, a_list = {"w": 1.0}, [np.zeros(2)]
+    a_dict["me"] = a_dict
+    a_list.append(a_list)
+    for structure in (a_dict, a_list, [a_dict]):
+        with pytest.raises(ValueError, match="x0: a structure must not contain itself"):
+            lmma.minimize(lambda tree: 0.0, structure, 1.0)
+
+
+def test_an_x0_that_numpy_cannot_convert_is_rejected_with_a_message():
+    class Odd:
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("call detach() first")
+
+    for make in (lambda x: lmma.minimize(sphere, x, 1.0), lambda x: lmma.strategy("ma-es", x, 1.0)):
+        with pytest.raises(
+            TypeError, match=r"x0 must be a vector of numbers, got a Odd: call detach\(\) first"
+        ):
+            make(Odd())
+
+
 # Objectives
 
 
@@ -180,12 +233,39 @@ def sorts(X):
 
 @pytest.mark.parametrize("fun", [in_place, sorts])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_vectorised_objective_that_works_in_place_is_refused_at_once(fun, workers):
-    with pytest.raises(ValueError, match=r"must not change.*X = X.copy\(\)"):
+def test_a_vectorised_objective_that_works_in_place_is_rejected_at_once(fun, workers):
+    with pytest.raises(ValueError, match=r"must not modify.*X = X.copy\(\)"):
         lmma.minimize(fun, np.ones(3), 1.0, vectorized=True, workers=workers, rng=1)
 
 
-def test_what_writes_later_is_a_failure_and_falsifies_nothing():
+def compiled(X):
+    """Return the squared lengths of rows, from a writable buffer, as a Cython ``double[::1]`` asks for."""
+    buffer = (ctypes.c_double * X.size).from_buffer(X)
+    return np.array([sum(value * value for value in buffer[k : k + 3]) for k in range(0, X.size, 3)])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_vectorised_objective_that_wants_a_writable_buffer_gets_one(workers):
+    result = lmma.minimize(compiled, np.ones(3), 1.0, vectorized=True, workers=workers, rng=1, maxiter=20)
+    assert (result.failures, result.nit) == (0, 20)
+    assert result.fun == compiled(result.x[None].copy())[0]
+
+
+def test_a_writable_buffer_is_compared_afterwards():
+    def fun(X):
+        values = compiled(X)
+        if len(calls) >= 3:
+            X[0] = 0.0
+        calls.append(X)
+        return values
+
+    calls = []
+    result = lmma.minimize(fun, np.ones(3), 1.0, vectorized=True, rng=1, maxiter=5)
+    assert result.failed == {"WorksInPlace": 2 * len(calls[0])}
+    assert len(calls) == 5  # the first, rejected call did not return
+
+
+def test_an_objective_that_modifies_its_input_later_fails_and_changes_no_other_value():
     seen = []
 
     def fun(X):
@@ -239,7 +319,7 @@ class Scalar:
 ])  # fmt: skip
 @pytest.mark.parametrize("workers", [1, map, "threads", 2])
 @pytest.mark.parametrize("vectorized", [False, True])
-def test_whatever_an_objective_raises_is_a_failed_evaluation(error, workers, vectorized):
+def test_any_exception_of_an_objective_is_a_failed_evaluation(error, workers, vectorized):
     kind = type(error)
 
     def fun(x):
@@ -256,8 +336,8 @@ def test_whatever_an_objective_raises_is_a_failed_evaluation(error, workers, vec
             assert evaluate(np.zeros((1, 2)))[0] == 0.0
         finally:
             evaluate.close()
-    assert evaluate.failures == {kind.__name__: 1}
-    assert kind is not Unspeakable or "RuntimeError" in evaluate.errors[0].message
+    assert evaluate.record.failures == {kind.__name__: 1}
+    assert kind is not Unspeakable or "RuntimeError" in evaluate.record.errors[0].message
 
 
 @pytest.mark.parametrize(("value", "number"), [
@@ -269,7 +349,7 @@ def test_one_number_is_a_number_in_whatever_it_comes(value, number):
 
 
 @pytest.mark.parametrize("value", ["3", b"3", np.str_("3"), 3j, np.complex128(3), None, np.ones(2), [3.0]])
-def test_what_is_no_number_is_refused_in_words(value):
+def test_a_value_that_is_not_a_number_is_rejected_with_a_message(value):
     with pytest.raises(TypeError, match="fun must return one real number"):
         evaluator(lambda x: value)(np.zeros((1, 1)))
 
@@ -282,15 +362,15 @@ class Breaks(LMMAES):
 
     where = ""
 
-    def _sample(self, out):
+    def ask(self, out=None):
         if self.where == "ask" and self.generation == 5:
             raise KeyError("lost")
-        super()._sample(out)
+        return super().ask(out)
 
-    def _update(self, order, values):
+    def tell(self, values):
         if self.where == "tell" and self.generation == 5:
             raise OverflowError("too {large}")
-        super()._update(order, values)
+        super().tell(values)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +420,7 @@ def test_a_stopping_rule_that_fails_ends_the_run_with_the_best(where, monkeypatc
     monkeypatch.setattr(Stagnation, where, fails)
     result = lmma.minimize(sphere, np.ones(4), 1.0, rng=1)
     assert result.reason == "strategy"
-    assert "a rule that watches it, failed: OverflowError: too large" in result.message
+    assert "a stopping rule failed: OverflowError: too large" in result.message
     assert result.fun == sphere(result.x)
     monkeypatch.setattr(Stagnation, "check", lambda self, now: 1 / 0)  # before anything was evaluated
     with pytest.raises(ZeroDivisionError):
@@ -348,7 +428,7 @@ def test_a_stopping_rule_that_fails_ends_the_run_with_the_best(where, monkeypatc
 
 
 def test_a_strategy_that_never_gave_a_candidate_is_a_mistake(monkeypatch):
-    monkeypatch.setattr(Breaks, "_sample", lambda self, out: 1 / 0)
+    monkeypatch.setattr(Breaks, "ask", lambda self, out: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         lmma.minimize(sphere, np.ones(4), 1.0, method=Breaks)
 

@@ -1,4 +1,4 @@
-"""Candidates of a run with bounds: inside when they are evaluated, and learned from as what they were."""
+"""Candidates of a run with bounds: evaluated inside, and learned from as sampled."""
 
 import os
 import time

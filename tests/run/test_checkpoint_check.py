@@ -1,4 +1,4 @@
-"""Checkpoints with a right checksum and wrong content are refused in words."""
+"""Checkpoints with a valid checksum and invalid content are rejected with a message."""
 
 import copy
 import warnings
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.run.checkpoint_file import CheckpointError, pack, read, unpack, write
+from lmma._archive import CheckpointError, pack, read, unpack, write
 
 METHODS = ("ma-es", "lm-ma-es", "lm-cma-es", "pulse-full")
 ODD = (None, True, -1, 2**70, 1.5, float("nan"), float("-inf"), "x", [], {}, [[0]], {"a": 1})
@@ -44,7 +44,7 @@ def changed(header, place, value):
     return header
 
 
-def test_odd_headers_are_refused_or_harmless(saved):
+def test_odd_headers_are_rejected_or_harmless(saved):
     path, method, header, arrays = saved
     refused = 0
     for place in places({name: part for name, part in header.items() if name != "arrays"}):
@@ -62,13 +62,15 @@ def test_odd_headers_are_refused_or_harmless(saved):
     assert refused > 200
 
 
-def test_arrays_that_no_run_can_have_saved_are_refused(saved):
+def test_arrays_that_no_run_can_have_saved_are_rejected(saved):
     path, method, header, arrays = saved
     rng = np.random.default_rng(1)
     tried = 0
     for name, array in arrays.items():
         for value in (np.nan, -np.inf, -7):
-            if name.startswith("history.") or array.size == 0 or (value != -7 and array.dtype.kind != "f"):
+            if name.startswith(("history.", "importance")) or array.size == 0:
+                continue
+            if value != -7 and array.dtype.kind != "f":
                 continue
             wrong = array.copy()
             if wrong.dtype.kind == "u":
@@ -87,15 +89,15 @@ def test_arrays_that_no_run_can_have_saved_are_refused(saved):
     assert tried > 10
     for name in arrays:
         write(path, header, {label: array for label, array in arrays.items() if label != name})
-        if not name.startswith("rule.") and name != "best_x":
+        if not name.startswith("rule.") and name not in ("counters.best_x", "importance"):  # only shown
             with pytest.raises(CheckpointError):
                 go_on(path, method)
 
 
 @pytest.mark.parametrize("kind", [np.complex128, np.int8, "U3"])
-def test_arrays_of_another_type_are_refused(saved, kind):
+def test_arrays_of_another_type_are_rejected(saved, kind):
     path, method, header, arrays = saved
-    for name in ("best_x", "history.best_fun", "history.evaluations", "strategy.mean"):
+    for name in ("counters.best_x", "history.best_fun", "history.evaluations", "strategy.mean"):
         if kind is np.int8 and name.startswith("history."):
             continue  # whole numbers are as good there
         write(path, header, arrays | {name: arrays[name].astype(kind)})
@@ -103,10 +105,10 @@ def test_arrays_of_another_type_are_refused(saved, kind):
             go_on(path, method, 4)
 
 
-def test_headers_nested_without_end_are_refused(tmp_path):
+def test_headers_nested_without_end_are_rejected(tmp_path):
     import zipfile
 
-    from lmma.run import checkpoint_file
+    from lmma import _archive
 
     deep = np.frombuffer(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, dtype=np.uint8)
     path = tmp_path / "deep.npz"
@@ -116,14 +118,33 @@ def test_headers_nested_without_end_are_refused(tmp_path):
                 np.lib.format.write_array(member, deep, version=(1, 0))
             archive.comment = b"0" * 64
         size = file.tell()
-        digest = checkpoint_file._digest(file, size)
+        digest = _archive._digest(file, size)
         file.seek(size - 64)
         file.write(digest)
     with pytest.raises(CheckpointError, match="nested"):
         read(path)
 
 
-def test_what_is_sent_is_read_back():
+def test_a_message_can_be_read_back():
     header, arrays = unpack(pack({"a": 1}, {"b": np.arange(3)}))
     assert header["a"] == 1
     assert arrays["b"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("stride", 0), ("stride", -1), ("stride", np.nan), ("seen", -1), ("kept", -1), ("kept", 0.5),
+])  # fmt: skip
+def test_an_impossible_history_is_rejected_with_a_message(saved, name, value):
+    path, method, header, arrays = saved
+    write(path, header, arrays | {f"history.{name}": np.asarray(value)})
+    with pytest.raises(CheckpointError, match=f"invalid content: {name}"):
+        go_on(path, method)
+
+
+@pytest.mark.parametrize("name", ["stride", "seen", "kept", "evaluations"])
+def test_an_incomplete_history_is_rejected_with_a_message(saved, name):
+    path, method, header, arrays = saved
+    del arrays[f"history.{name}"]
+    write(path, header, arrays)
+    with pytest.raises(CheckpointError, match=name):
+        go_on(path, method)

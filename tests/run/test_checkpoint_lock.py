@@ -1,4 +1,4 @@
-"""A checkpoint has one writer: others are refused, and what the dead left is no hindrance."""
+"""A checkpoint has one writer; locks of killed processes do not block."""
 
 import errno
 import json
@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.run import checkpoint_lock
+from lmma import _files
+from lmma._files import Lock
 from lmma.run.checkpoint import Checkpoint, CheckpointError, previous, read
-from lmma.run.checkpoint_lock import Lock
 
 
 def spheres(X):
@@ -40,7 +40,7 @@ def kind(request, monkeypatch):
         def refuses(descriptor, operation):
             raise OSError(errno.ENOSYS, "Function not implemented")
 
-        monkeypatch.setattr(checkpoint_lock.fcntl, "flock", refuses)
+        monkeypatch.setattr(_files.fcntl, "flock", refuses)
     return request.param
 
 
@@ -64,10 +64,10 @@ def test_two_runs_on_one_checkpoint_are_one_too_many(kind, tmp_path):
     assert names(tmp_path) == ["run.npz", "run.npz.prev"]
 
 
-def test_a_refused_checkpoint_is_not_locked(kind, tmp_path):
+def test_a_rejected_checkpoint_is_not_locked(kind, tmp_path):
     file = tmp_path / "run.npz"
     run(file)
-    with pytest.raises(CheckpointError, match="of another run"):
+    with pytest.raises(CheckpointError, match="belongs to another run"):
         run(file, rng=2)
     with pytest.raises(ValueError, match="maxfevals"):
         run(file, maxfevals=1)
@@ -79,9 +79,9 @@ HOLDS = """
 import sys, time
 import numpy as np
 import lmma
-from lmma.run import checkpoint_lock
+from lmma import _files
 if sys.argv[2] == "file":
-    checkpoint_lock.fcntl = None
+    _files.fcntl = None
 
 def spheres(X):
     print(len(X), flush=True)
@@ -115,7 +115,7 @@ def test_another_process_is_named_and_its_death_frees_the_checkpoint(holder, tmp
 
 
 def test_a_process_elsewhere_may_live(monkeypatch, tmp_path):
-    monkeypatch.setattr(checkpoint_lock, "fcntl", None)
+    monkeypatch.setattr(_files, "fcntl", None)
     owner = tmp_path / ".run.npz.owner"
     owner.write_text(json.dumps({"pid": 2**22 + 1, "host": "elsewhere"}))
     with pytest.raises(CheckpointError, match=r"4194305 on elsewhere.*remove .*\.run\.npz\.owner"):
@@ -131,7 +131,7 @@ def test_many_processes_at_once_let_one_through(tmp_path):
     held = []
 
     def take():
-        lock = Lock(tmp_path / "run.npz")
+        lock = Lock(tmp_path / "run.npz", "checkpoint", CheckpointError)
         for _ in range(200):
             try:
                 lock.acquire()
@@ -161,7 +161,7 @@ def _noting(work, failed):
 
 
 def test_a_fork_does_not_give_the_lock_away(tmp_path):
-    lock = Lock(tmp_path / "run.npz")
+    lock = Lock(tmp_path / "run.npz", "checkpoint", CheckpointError)
     lock.acquire()
     child = os.fork()
     if child == 0:
@@ -169,13 +169,13 @@ def test_a_fork_does_not_give_the_lock_away(tmp_path):
         os._exit(0)
     os.waitpid(child, 0)
     with pytest.raises(CheckpointError, match="another run of this process"):
-        Lock(tmp_path / "run.npz").acquire()
+        Lock(tmp_path / "run.npz", "checkpoint", CheckpointError).acquire()
     lock.release()
 
 
-def test_what_the_dead_left_half_written_is_removed(tmp_path):
-    left = [".run.npz.tmp", ".run.npz.prev.tmp", ".run.npz.123.tmp", ".run.npz.prev.123.tmp"]
-    others = [".run.npz.7.123.tmp", ".run.npz.x.tmp", "run.npz.123.tmp", ".run_npz.123.tmp"]
+def test_temporary_files_of_killed_processes_are_removed(tmp_path):
+    left = [".run.npz.123.tmp.npz", ".run.npz.prev.123.tmp.npz"]
+    others = [".run.npz.7.123.tmp.npz", ".run.npz.x.tmp.npz", "run.npz.123.tmp.npz", ".run_npz.123.tmp.npz"]
     for name in left + others:
         (tmp_path / name).write_text("half")
     run(tmp_path / "run.npz")
@@ -190,7 +190,7 @@ def test_no_symbolic_link_is_followed(tmp_path):
     with pytest.raises(ValueError, match=f"is a symbolic link.*{precious}"):
         run(file)
     file.unlink()
-    for name in (f".run.npz.{os.getpid()}.tmp", f".run.npz.prev.{os.getpid()}.tmp", "run.npz.prev"):
+    for name in (f".run.npz.{os.getpid()}.tmp.npz", f".run.npz.prev.{os.getpid()}.tmp.npz", "run.npz.prev"):
         (tmp_path / name).symlink_to(precious)
     lock = tmp_path / ".run.npz.lock"
     lock.symlink_to(precious)

@@ -1,4 +1,4 @@
-"""Constraints of ``minimize``: what SciPy takes, what fun returns, and the best feasible point at the end."""
+"""Constraints of ``minimize``: SciPy's forms, values returned by fun, and the best feasible point."""
 
 import json
 import math
@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
-from scipy.optimize import minimize as scipy_minimize
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, minimize as scipy_minimize
 
 import lmma
 from constrained_problems import PROBLEMS, large
@@ -159,7 +158,7 @@ def test_bounds_among_constraints_are_bounds():
 
 
 def test_scipy_passes_its_constraints_on():
-    result = scipy_minimize(sphere, np.ones(3), method=lmma.scipy_method("dd-ma-es"), options={"rng": 1},
+    result = scipy_minimize(sphere, np.ones(3), method=lmma.scipy_method("pulse-full"), options={"rng": 1},
                             constraints=[NonlinearConstraint(first, -np.inf, 0)])  # fmt: skip
     assert result.success
     assert result.fun == pytest.approx(1, abs=1e-6)
@@ -168,7 +167,7 @@ def test_scipy_passes_its_constraints_on():
 def test_scipy_is_not_imported_for_a_function():
     code = (
         "import sys, lmma\n"
-        "from lmma.run.constraint_forms import read_parts\n"
+        "from lmma.run.user_constraints import read_parts\n"
         "read_parts([lambda x: x[0], {'type': 'eq', 'fun': len}], 3)\n"
         "print('scipy' in sys.modules)"
     )
@@ -200,10 +199,10 @@ def test_equalities_are_kept_inside_bounds():
     assert result.x == pytest.approx([0, 0, 0, 1], abs=1e-4)
 
 
-def test_equalities_that_contradict_or_leave_nothing_are_refused():
+def test_equalities_that_contradict_or_leave_nothing_are_rejected():
     with pytest.raises(ValueError, match="contradict"):
         lmma.minimize(sphere, np.ones(3), constraints=LinearConstraint(np.ones((2, 3)), [1, 2], [1, 2]))
-    with pytest.raises(ValueError, match="nothing to search"):
+    with pytest.raises(ValueError, match="determine all"):
         lmma.minimize(sphere, np.ones(3), constraints=LinearConstraint(np.eye(3), 1, 1))
 
 
@@ -240,7 +239,7 @@ def test_failed_evaluations_with_constraints_are_counted():
     assert result.failed["constraint"] > 0
 
 
-def test_failed_candidates_are_drawn_anew():
+def test_failed_candidates_are_resampled():
     def fragile(x):
         return (math.nan, 0.0) if x[1] > 1.0 else (sphere(x), first(x))
 
@@ -286,7 +285,7 @@ def test_a_checkpoint_keeps_a_point_that_is_not_feasible_yet(tmp_path):
     assert go(2).maxcv == early.maxcv
 
 
-def test_a_checkpoint_of_other_constraints_is_refused(tmp_path):
+def test_a_checkpoint_of_other_constraints_is_rejected(tmp_path):
     file = tmp_path / "run.npz"
     limit = NonlinearConstraint(first, -np.inf, 0)
     lmma.minimize(sphere, np.ones(3), 1.0, rng=1, maxiter=5, constraints=limit, checkpoint=file)
@@ -317,7 +316,7 @@ def test_injected_points_may_be_the_best_feasible_ones():
     assert np.array_equal(result.x, good)
 
 
-def test_what_watches_a_run_sees_the_violation(tmp_path, capsys):
+def test_observers_receive_the_violation(tmp_path, capsys):
     seen = []
 
     def watch(intermediate_result):
@@ -343,7 +342,7 @@ def test_pictures_show_the_violation():
 
     result = lmma.minimize(lambda x: (sphere(x), 9 - x[0]), np.ones(3), 0.5, rng=1, maxiter=8, history=True)
     drawn = convergence(result.history).axes[1].get_legend_handles_labels()[1]
-    assert drawn == ["violation of the best"]
+    assert drawn == ["violation of the best point"]
 
 
 def test_pictures_leave_a_gap_where_the_best_is_feasible():
@@ -368,8 +367,8 @@ def test_constraints_that_cannot_be_met_are_reported_by_name():
                            constraints=[lambda x: x[1] - 5, lambda x: [x[0] + 1, 1 - x[0]]])  # fmt: skip
     assert not result.success
     assert result.maxcv == pytest.approx(1, abs=0.3)
-    assert "No feasible point was found: the smallest violation is" in result.message
-    assert "of constraint 1, number" in result.message
+    assert "No feasible point was found; x has the smallest violation," in result.message
+    assert "constraint 1, number" in result.message
 
 
 def test_a_gradient_is_not_taken_for_constraints():
@@ -384,7 +383,12 @@ def varying(x):
 @pytest.mark.parametrize(
     ("fun", "given", "error", "words"),
     [
-        (varying, None, ValueError, "same number for each candidate"),
+        (
+            varying,
+            None,
+            ValueError,
+            "1 constraint value for candidate 0 but 2 for candidate 1: return the same",
+        ),
         (lambda x: (1.0, "no"), None, TypeError, "constraints g"),
         (lambda x: (1.0, np.zeros((2, 2))), None, TypeError, "constraints g"),
         (sphere, lambda x: "no", TypeError, "constraints must return"),
@@ -392,9 +396,9 @@ def varying(x):
             sphere,
             NonlinearConstraint(lambda x: x, [0, 0], [1, 1]),
             ValueError,
-            "gave 3 numbers, its lb has 2",
+            "has 3 values, but its lb has 2",
         ),
-        (sphere, NonlinearConstraint(lambda x: x, 2, 1), ValueError, "lb <= ub"),
+        (sphere, NonlinearConstraint(lambda x: x, 2, 1), ValueError, "lb = 2 exceeds ub = 1"),
         (sphere, NonlinearConstraint(lambda x: x, math.nan, 1), ValueError, "lb <= ub"),
         (sphere, NonlinearConstraint(lambda x: x, -np.inf, np.inf), ValueError, "no finite limit"),
         (sphere, LinearConstraint(np.ones((1, 4)), 0, 1), ValueError, "3 columns"),
@@ -408,7 +412,7 @@ def varying(x):
     ],
     ids=range(16),
 )
-def test_constraints_that_cannot_be_meant_are_refused(fun, given, error, words):
+def test_constraints_that_cannot_be_meant_are_rejected(fun, given, error, words):
     with pytest.raises(error, match=words):
         lmma.minimize(fun, np.ones(3), 1.0, constraints=given, rng=1, maxiter=3)
 

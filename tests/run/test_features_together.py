@@ -47,12 +47,12 @@ def test_a_function_of_names_may_return_its_constraints():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (LinearConstraint(np.eye(3), 0, 1), "give a function of these"),
-        ([Bounds([0] * 3, [1] * 3)], "a space has its own"),
+        (LinearConstraint(np.eye(3), 0, 1), "pass a function g <= 0 of them"),
+        ([Bounds([0] * 3, [1] * 3)], "the space defines the bounds"),
     ],
     ids=["matrix", "bounds"],
 )
-def test_constraints_on_vectors_are_refused_with_a_space(given, words):
+def test_constraints_on_vectors_are_rejected_with_a_space(given, words):
     with pytest.raises(ValueError, match=words):
         lmma.minimize(cost, knobs(), constraints=given)
 
@@ -71,7 +71,7 @@ def test_linear_equalities_of_integers_are_learned_not_kept():
     assert all(np.array_equal(x[:2], np.rint(x[:2])) for x in seen)
     assert result.maxcv <= 1e-2
     assert result.x[:2].tolist() == [2, 2]
-    with pytest.raises(ValueError, match="cannot be kept by integers"):
+    with pytest.raises(ValueError, match="linear= cannot be combined with integers"):
         lmma.MAES(np.zeros(4), 1.0, integrality=1).constrain(linear=(np.ones((1, 4)), [8]))
 
 
@@ -87,7 +87,7 @@ def run_bent(maxfevals, **more):
 
 
 @pytest.mark.parametrize("first", [500, 2600], ids=["in the first run", "after a restart"])
-def test_restarts_with_constraints_go_on_from_a_checkpoint(first, tmp_path):
+def test_restarts_with_constraints_continue_from_a_checkpoint(first, tmp_path):
     whole = run_bent(5000)
     part = run_bent(first, checkpoint=tmp_path / "run.npz")
     assert (len(part.runs) > 1) == (first > 2000)
@@ -160,13 +160,13 @@ def test_noise_and_constraints_end_at_a_feasible_point():
     assert result.fun_seen < result.fun  # the luckiest of thousands
 
 
-def test_noise_and_constraints_are_told_together():
+def test_noise_and_constraints_are_reported_together():
     es = lmma.MAES(np.full(4, 3.0), 1.0, rng=1, noise="average")
     rng = np.random.default_rng(1)
     for _ in range(60):
-        X = es.ask()
-        again = (X[es.again] ** 2).sum(axis=1) + rng.standard_normal(len(es.again)) if len(es.again) else None
-        es.tell((X**2).sum(axis=1) + rng.standard_normal(len(X)), constraints=1.0 - X[:, :1], again=again)
+        X, rows = es.ask(), es.rows_to_repeat
+        repeats = (X[rows] ** 2).sum(axis=1) + rng.standard_normal(len(rows)) if len(rows) else None
+        es.tell((X**2).sum(axis=1) + rng.standard_normal(len(X)), constraints=1.0 - X[:, :1], repeats=repeats)
     assert es.noise.probes > 0
     twin = lmma.MAES(np.full(4, 3.0), 1.0, rng=1, noise="average")
     twin.set_state(es.get_state())

@@ -1,4 +1,4 @@
-"""Nothing is lost: whatever ends a run, what it has found comes back, and going on leads to the same end."""
+"""No work is lost: however a run ends, it returns its best point and can be resumed to the same result."""
 
 import contextlib
 import copy
@@ -14,9 +14,11 @@ import pytest
 
 import lmma
 from adapting import ADAPTING
+from lmma.methods import ask_tell, strategy_class
 from lmma.run.checkpoint import Checkpoint, read
 from lmma.run.options import RunOptions
 from lmma.run.run import Run
+from lmma.run.state import RunState
 
 METHODS = sorted(lmma.methods())
 
@@ -61,7 +63,7 @@ def test_points_wait_in_the_checkpoint_and_are_evaluated_once(method, tmp_path):
         assert end_of(run(checkpoint=file, **options)) == unbroken, f"broken after {file}"
 
 
-def test_points_that_were_asked_for_but_not_told_are_still_waiting(tmp_path):
+def test_points_without_values_are_still_pending(tmp_path):
     points = np.linspace(-1.0, 1.0, 30).reshape(10, 3)
     options = {"method": "ma-es", "inject": points, "maxiter": 20, "vectorized": True, "rng": 5}
     unbroken = end_of(lmma.minimize(spheres, np.full(3, 2.0), 0.7, **options))
@@ -77,7 +79,7 @@ def test_points_that_were_asked_for_but_not_told_are_still_waiting(tmp_path):
     search = Run(interrupted, np.full(3, 2.0), 0.7,
                  RunOptions(checkpoint=tmp_path / "run.npz", **options))  # fmt: skip
     assert search.execute().reason == "interrupted"
-    assert len(read(tmp_path / "run.npz")[1]["strategy.injected"]) == 3
+    assert len(read(tmp_path / "run.npz")[1]["strategy.injection.points"]) == 3
     options["checkpoint"] = tmp_path / "run.npz"
     assert end_of(lmma.minimize(spheres, np.full(3, 2.0), 0.7, **options)) == unbroken
 
@@ -87,7 +89,7 @@ def test_points_that_were_asked_for_but_not_told_are_still_waiting(tmp_path):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 @pytest.mark.parametrize("where", ["before", "rules", "strategy", "plan", "finished"])
-def test_what_comes_between_while_a_restart_is_set_up_skips_no_restart(where, error, tmp_path, monkeypatch):
+def test_an_interruption_while_a_restart_is_set_up_skips_no_restart(where, error, tmp_path, monkeypatch):
     options = {"method": "ma-es", "restarts": 3, "tolx": 0.05, "maxiter": 200}
     unbroken = end_of(run(**options))
     assert len(unbroken[-1]) == 4
@@ -98,7 +100,7 @@ def test_what_comes_between_while_a_restart_is_set_up_skips_no_restart(where, er
 
     with monkeypatch.context() as patch:
         if where == "before":
-            patch.setattr("lmma.run.run.restart_point", breaks)
+            patch.setattr("lmma.run.restarts.restart_point", breaks)
         elif where == "rules":
             kept = lmma.run.run.rules_for
             patch.setattr(
@@ -117,15 +119,14 @@ def test_what_comes_between_while_a_restart_is_set_up_skips_no_restart(where, er
 
 def break_at_assignment(patch, name, breaks):
     """Have what is run break off right after the restart's ``name`` has been assigned."""
-    owner = lmma.run.counters.Counters if name == "finished" else Run
-    usual = owner.__setattr__
+    usual = RunState.__setattr__
 
     def assign(self, attribute, value):
         usual(self, attribute, value)
         if attribute == name and (value if name == "finished" else value.popsize > 7):
             breaks()
 
-    patch.setattr(owner, "__setattr__", assign)
+    patch.setattr(RunState, "__setattr__", assign)
 
 
 def test_after_a_warm_start_restarts_look_elsewhere():
@@ -174,7 +175,7 @@ def of_spheres(fun=spheres, **options):
     return lmma.minimize(fun, np.full(3, 2.0), 0.7, **options)
 
 
-def test_ctrl_c_returns_the_best_so_far_and_the_run_goes_on_from_there(tmp_path):
+def test_ctrl_c_returns_the_best_so_far_and_the_run_can_be_resumed(tmp_path):
     fun, seen = press(12)
     file = tmp_path / "run.npz"
     result = of_spheres(fun, checkpoint=file)
@@ -184,7 +185,7 @@ def test_ctrl_c_returns_the_best_so_far_and_the_run_goes_on_from_there(tmp_path)
     assert end_of(of_spheres(checkpoint=file)) == end_of(of_spheres())
 
 
-def test_who_asks_for_the_exception_gets_it_after_the_run_is_saved(tmp_path):
+def test_a_requested_exception_is_raised_after_the_run_is_saved(tmp_path):
     from scipy.optimize import minimize
 
     file = tmp_path / "run.npz"
@@ -204,17 +205,19 @@ def test_who_asks_for_the_exception_gets_it_after_the_run_is_saved(tmp_path):
 class Pressed(lmma.MAES):
     """Ctrl-C is pressed in the middle of an update, ``times`` times."""
 
-    times = 1
+    class METHOD(lmma.MAES.METHOD):
+        times = 1
 
-    def _update(self, order, values):
-        if self.generation == 4:
-            for _ in range(self.times):
-                os.kill(os.getpid(), signal.SIGINT)
-        super()._update(order, values)
+        def update(self, told):
+            if self.generation == 4:
+                for _ in range(self.times):
+                    os.kill(os.getpid(), signal.SIGINT)
+            super().update(told)
 
 
-class PressedTwice(Pressed):
-    times = 2
+class PressedTwice(lmma.MAES):
+    class METHOD(Pressed.METHOD):
+        times = 2
 
 
 def test_an_update_is_finished_first_and_a_second_ctrl_c_is_raised_at_once(tmp_path):
@@ -256,11 +259,11 @@ def test_a_handler_of_the_program_itself_is_left_alone_and_threads_set_none():
 @pytest.fixture
 def free(monkeypatch):
     """Returns a function that sets how many bytes are free, as far as the library can see."""
-    monkeypatch.setattr("lmma.strategies.fitting.SMALL", 0)
-    monkeypatch.setattr("lmma.strategies.parts.memory.SMALL", 0)
+    monkeypatch.setattr(ask_tell, "UNCHECKED_BELOW", 0)
+    monkeypatch.setattr("lmma.numerics.memory.UNCHECKED_BELOW", 0)
 
     def say(size):
-        monkeypatch.setattr("lmma.strategies.parts.memory.available_memory", lambda: size)
+        monkeypatch.setattr("lmma.numerics.memory.available_memory", lambda: size)
 
     return say
 
@@ -274,10 +277,10 @@ def test_a_restart_that_does_not_fit_ends_the_run_with_its_best(restarts, free, 
     assert max(single.popsize for single in result.runs) == 28
     assert result.fun == min(single.best_fun for single in result.runs)
     assert "a population of 56 does not fit" in result.message
-    assert "Fewer restarts=" in result.message
+    assert "Reduce restarts=" in result.message
     [words] = result.warnings
-    assert "population of 112, for which ma-es needs about" in words
-    assert "2 of 4 growing populations fit" in words
+    assert "population up to 112, for which ma-es needs about" in words
+    assert "2 of 4 larger populations fit" in words
     assert end_of(of_spheres(**options)) == end_of(result)
     free(10**9)
     more = of_spheres(**options)
@@ -295,10 +298,10 @@ def test_restarts_beyond_the_budget_need_no_memory(free):
 
 def test_memory_that_gives_out_in_mid_run_ends_it_with_the_best():
     class Hungry(lmma.MAES):
-        def _sample(self, out):
+        def ask(self, out=None):
             if self.generation == 5:
                 raise MemoryError
-            super()._sample(out)
+            return super().ask(out)
 
     result = of_spheres(method=Hungry)
     assert (result.reason, result.nit) == ("memory", 5)
@@ -320,7 +323,7 @@ def test_memory_that_gives_out_in_mid_run_ends_it_with_the_best():
 def test_advice_never_names_what_is_in_use(method, given, fits, advice, free):
     name, popsize, itemsize = fits
     n = 500
-    free(lmma.strategies.strategy_class(name).memory(n, popsize, itemsize))
+    free(strategy_class(name).memory(n, popsize, itemsize))
     with pytest.raises(MemoryError, match=f": {advice}"):
         lmma.minimize(spheres, np.zeros(n), 1.0, method=method, **given)
 
@@ -352,7 +355,7 @@ def test_a_result_can_be_pickled_and_copied(method, dtype):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_copy_of_a_strategy_goes_its_own_way(method):
-    one = lmma.strategies.strategy_class(method)(np.ones(5), 1.0, rng=1)
+    one = strategy_class(method)(np.ones(5), 1.0, rng=1)
     for _ in range(20):
         one.tell(spheres(one.ask()))
     other = pickle.loads(pickle.dumps(one))
@@ -398,7 +401,7 @@ def test_seeds_can_be_spread_over_processes(python, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["full", "closed", "none"])
-def test_a_run_goes_on_where_its_progress_cannot_be_shown(how, monkeypatch):
+def test_a_run_continues_if_its_progress_cannot_be_shown(how, monkeypatch):
     with open("/dev/full", "w", buffering=1) as stream:
         if how == "closed":
             stream.close()

@@ -1,5 +1,6 @@
 import io
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -8,9 +9,9 @@ import scipy.optimize
 import lmma
 from adapting import ADAPTING
 from lmma.minimize import choose_method
+from lmma.numerics.memory import available_memory
 from lmma.run.observers import Progress, Recorder
-from lmma.run.progress_line import ProgressLine
-from lmma.strategies.parts.memory import available_memory
+from lmma.run.observers.progress_line import ProgressLine
 
 
 def sphere(x):
@@ -87,7 +88,7 @@ def test_the_budget_is_never_exceeded():
     assert result.nfev == 100
 
 
-def test_convergence_short_of_the_target_is_no_success():
+def test_convergence_without_reaching_the_target_is_not_a_success():
     result = lmma.minimize(lambda x: sphere(x) + 1, np.ones(3), 1.0, rng=1, ftarget=0.5)
     assert not result.success
     assert "was not reached" in result.message
@@ -131,12 +132,12 @@ def test_a_failing_objective_is_counted_ranked_last_and_reported():
 
 
 @pytest.mark.parametrize("bad", [np.zeros(2), None, "1.0", [1.0]])
-def test_an_objective_that_returns_no_number_is_told_so(bad):
+def test_an_objective_that_does_not_return_a_number_is_reported(bad):
     with pytest.raises(TypeError, match="fun must return one real number"):
         lmma.minimize(lambda x: bad, np.ones(3), 1.0)
 
 
-def test_a_vectorized_objective_of_the_wrong_shape_is_told_so():
+def test_a_vectorized_objective_of_the_wrong_shape_is_reported():
     with pytest.raises(TypeError, match="vectorized=True must return"):
         lmma.minimize(lambda X: X, np.ones(3), 1.0, vectorized=True)
 
@@ -155,12 +156,24 @@ def test_a_vectorized_objective_of_the_wrong_shape_is_told_so():
         ({"on_error": "ignore"}, ValueError, "on_error"),
         ({"threads": 0}, ValueError, "threads"),
         ({"boundary": "bounce", "bounds": [0, 2]}, ValueError, "boundary"),
-        ({"m": 0, "method": "lm-ma-es"}, ValueError, "m must be at least 1"),
+        ({"m": 0, "method": "lm-ma-es"}, ValueError, "m must lie between 1 and"),
     ],
 )
-def test_bad_input_is_refused_with_the_remedy(options, error, words):
+def test_bad_input_is_rejected_with_the_remedy(options, error, words):
     with pytest.raises(error, match=words):
         lmma.minimize(sphere, np.ones(3), **{"sigma0": 1.0, **options})
+
+
+def test_an_objective_may_say_that_it_is_vectorised():
+    def spheres(X):
+        assert X.ndim == 2
+        return np.sum(X**2, axis=1)
+
+    spheres.vectorized = True
+    result = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, maxiter=5)
+    explicit = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, maxiter=5, vectorized=True)
+    np.testing.assert_array_equal(result.x, explicit.x)
+    assert lmma.check(spheres, np.ones(3), rng=1).failures == 0
 
 
 def test_auto_takes_a_full_matrix_for_few_variables_and_directions_for_many():
@@ -192,28 +205,41 @@ def test_auto_takes_active_cma_es_for_few_variables_with_integers():
     assert chosen(13) == chosen(4, constraints=[lambda x: x[0] + 1]) == "pulse-full"
 
 
+def test_a_strategy_may_be_chosen_by_auto_as_a_run_is():
+    space = lmma.Space(a=lmma.Real(0, 1), b=lmma.Integer(0, 9), c=lmma.Choice(["x", "y", "z"]))
+    assert lmma.strategy("auto", np.ones(300), 1.0, rng=1).name == "pulse-full"
+    assert lmma.strategy("auto", np.ones(301), 1.0, rng=1).name == "pulse"
+    assert lmma.strategy("auto", np.ones(3), 1.0, rng=1, integrality=[0, 1, 0]).name == "acma-es"
+    assert lmma.strategy("auto", space, rng=1).name == "acma-es"
+    assert lmma.minimize(lambda a, b, c: a + b, space, rng=1, maxiter=1).method == "acma-es"
+    es, result = lmma.strategy("auto", np.ones(5), 1.0, rng=1), []
+    lmma.minimize(lambda x: result.append(x) or x[0], np.ones(5), 1.0, rng=1, maxiter=1)
+    np.testing.assert_array_equal(es.ask(), result)
+
+
 def test_auto_takes_nothing_that_fills_more_than_half_of_the_memory(monkeypatch):
     needed = lmma.Pulse.memory(5000, 29)
     for free, method in ((2 * needed + 1, "pulse"), (2 * needed, "d-lm-ma-es"), (None, "pulse")):
-        monkeypatch.setattr("lmma.strategies.parts.memory.available_memory", lambda free=free: free)
+        monkeypatch.setattr("lmma.numerics.memory.available_memory", lambda free=free: free)
         assert choose_method(5000, popsize=29) == method
 
 
-def test_a_checkpoint_goes_on_with_what_auto_chose_where_it_was_begun(tmp_path, monkeypatch):
+def test_a_checkpoint_keeps_the_method_that_auto_chose_at_the_start(tmp_path, monkeypatch):
     file = tmp_path / "run.npz"
 
     def run(budget):
         return lmma.minimize(sphere, np.ones(30), 1.0, rng=1, maxfevals=budget, checkpoint=file)
 
     assert run(500).method == "pulse-full"
-    monkeypatch.setattr("lmma.run.options.FULL_MATRIX_UP_TO", 29)  # another version, or another machine
+    registry = sys.modules["lmma.methods.registry"]  # lmma.methods is a function
+    monkeypatch.setattr(registry, "FULL_MATRIX_UP_TO", 29)  # another version, or another machine
     assert choose_method(30) == "pulse"
     assert run(4000).method == "pulse-full"
 
 
-def test_what_does_not_fit_in_memory_is_refused_before_it_is_allocated():
+def test_a_request_that_exceeds_memory_is_rejected_before_allocation():
     n = 10 * math.isqrt(available_memory() // 8)
-    with pytest.raises(MemoryError, match=rf"\({lmma.MAES.memory(n, 43)} bytes\).*'lm-ma-es' would fit"):
+    with pytest.raises(MemoryError, match=r"needs about .* of memory, but only .*'lm-ma-es' would fit"):
         lmma.MAES(np.zeros(n), 1.0, popsize=43)
 
 
@@ -272,7 +298,9 @@ def test_progress_is_plain_lines_in_a_pipe():
 def test_a_recorder_stays_small_and_ends_where_the_run_did():
     recorder = Recorder(size=10)
     for k in range(1000):
-        recorder(Progress(k, k, 0.0, 1.0, 0, 0.0))
+        if recorder.is_due():
+            recorder.keep(Progress(k, k, 0.0, 1.0, 0, 0.0))
+    recorder.end(Progress(999, 999, 0.0, 1.0, 0, 0.0))
     columns = recorder.columns()
     assert len(columns["evaluations"]) <= 11
     assert columns["evaluations"][0] == 0

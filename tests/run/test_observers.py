@@ -1,4 +1,4 @@
-"""Who watches a run sees all of it, as it was at that moment, over all restarts."""
+"""Observers receive every generation over all restarts, with its state at that time."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_a_callback_that_asks_to_stop_ends_the_run_restarts_or_not():
     assert (result.reason, len(result.runs)) == ("callback", 1)
 
 
-def test_what_a_callback_ended_is_in_the_record_the_log_and_the_checkpoint(tmp_path):
+def test_a_run_ended_by_a_callback_is_in_the_record_the_log_and_the_checkpoint(tmp_path):
     options = {"history": True, "log": tmp_path / "log", "checkpoint": tmp_path / "run.npz"}
     result = run(callback=lambda x: True, **options)
     assert result.history["evaluations"] == [result.nfev]
@@ -112,7 +112,7 @@ def test_a_log_is_json_whatever_the_values_are_and_not_a_line_a_generation(tmp_p
     assert len(counts) < 200  # five a second: a machine would have to be very slow to reach that
 
 
-def test_a_resumed_log_goes_on_and_a_new_run_begins_a_new_one(tmp_path):
+def test_a_resumed_run_appends_to_its_log_and_a_new_run_starts_a_new_one(tmp_path):
     log, file = tmp_path / "log", tmp_path / "run.npz"
     options = {"log": log, "tolx": 0, "tolfun": 0}
     run(maxiter=20, checkpoint=file, **options)
@@ -134,7 +134,7 @@ def test_a_resumed_log_goes_on_and_a_new_run_begins_a_new_one(tmp_path):
     assert {record["generation"] for record in records_of(log)} <= {1, 2}
 
 
-def test_a_resumed_log_is_never_written_anew(tmp_path, monkeypatch):
+def test_a_resumed_log_is_never_rewritten(tmp_path, monkeypatch):
     log, file = tmp_path / "log", tmp_path / "run.npz"
     options = {"checkpoint": file, "log": log, "tolx": 0, "tolfun": 0}
     run(maxiter=20, **options)
@@ -187,7 +187,7 @@ def test_a_log_has_one_writer(tmp_path):
     assert records_of(log)[-1]["generation"] == 2
 
 
-def test_any_number_of_runs_may_log_to_what_is_no_file():
+def test_any_number_of_runs_may_log_to_a_device():
     def second(x):
         run(log=os.devnull, maxiter=2)
 

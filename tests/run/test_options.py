@@ -1,4 +1,4 @@
-"""An argument of a run cannot be added in one place only."""
+"""Run options are declared consistently in Python, on the command line and in the documentation."""
 
 import argparse
 import dataclasses
@@ -6,16 +6,23 @@ import importlib.util
 import inspect
 import math
 import re
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import lmma
+from lmma._text import in_python
 from lmma.cli import minimize as command
-from lmma.cli.options import GROUPS, READERS, given_options, in_shell
-from lmma.run.endings import ENDINGS, Ending, Stop, in_python
+from lmma.cli.options import GROUPS, READERS, as_flag, given_options
+from lmma.evaluation.base import OnError
+from lmma.layers.bounds import BOXES, Boundary
+from lmma.layers.constraints import Handling
+from lmma.layers.noise import Treatment
 from lmma.run.options import RunOptions, spellings
-from lmma.run.stopping import RULES, Rule
+from lmma.run.run import Run
+from lmma.run.stopping import ENDINGS, Ending, Rule, Stop, ending_of
 
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("options_page", ROOT / "docs" / "tools" / "options.py")
@@ -42,6 +49,31 @@ def test_each_option_is_in_the_signature_of_minimize_with_the_same_default(name)
 
 def test_each_parameter_of_minimize_is_an_option():
     assert {ALIASES.get(name, name) for name in SIGNATURE if name not in OF_THE_START} == set(FIELDS)
+
+
+@pytest.mark.parametrize("name", [name for name in FIELDS if name != "constants"])
+def test_each_parameter_of_minimize_reaches_the_run(name, monkeypatch):
+    received = {}
+    module = sys.modules[lmma.minimize.__module__]
+    monkeypatch.setattr(module, "RunOptions", lambda **options: received.update(options))
+    monkeypatch.setattr(Run, "__init__", lambda *given: None)
+    monkeypatch.setattr(Run, "execute", lambda self: None)
+    value = object()
+    lmma.minimize(sum, [0.0], 1.0, **{name: value})
+    assert received[name] is value
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("boundary", Boundary), ("constraint_handling", Handling), ("noise", Treatment), ("on_error", OnError)],
+)
+def test_the_command_line_offers_every_value_of_a_type(name, known, parser):
+    offered = next(action.choices for action in parser._actions if action.dest == name)
+    assert set(offered) - {"none"} == set(get_args(known)) - {"none"}
+
+
+def test_every_boundary_has_a_class():
+    assert set(BOXES) == set(get_args(Boundary))
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -82,7 +114,7 @@ EXAMPLES = {
     "checkpoint": ("a.npz", "a.npz"), "log": ("a.jsonl", "a.jsonl"), "dtype": ("float32", "float32"),
     "threads": ("2", 2), "noise": ("average", "average"), "constants": ("m=20", {"m": 20}),
     "constraints": ("math:hypot", math.hypot), "constraint_handling": ("rank", "rank"),
-    "feasibility_tol": ("1e-6", 1e-6),
+    "feasibility_tol": ("1e-6", 1e-6), "archive": ("runs.db", "runs.db"),
 }  # fmt: skip
 
 
@@ -91,7 +123,7 @@ def test_a_value_on_the_command_line_is_the_value_in_python(parser, tmp_path):
     box.write_text("0 1\n2 3\n4 inf\n")
     points.write_text("1,2,3\n4,5,6\n")
     words = ["sphere", "--bounds", str(box), "--inject", str(points), "--no-stagnation", "--vectorized"]
-    words += ["--integers", "0,2", "--polish"]
+    words += ["--integers", "0,2", "--polish", "--archive-new"]
     for name, spelling, _ in spellings():
         if name in EXAMPLES:
             words.append(f"{spelling.flag}={EXAMPLES[name][0]}")
@@ -100,6 +132,7 @@ def test_a_value_on_the_command_line_is_the_value_in_python(parser, tmp_path):
     assert given["stagnation"] is False
     assert given["vectorized"] is True
     assert given["polish"] is True
+    assert given["archive_new"] is True
     assert [list(given["bounds"].lb), list(given["bounds"].ub)] == [[0, 2, 4], [1, 3, float("inf")]]
     assert given["inject"].tolist() == [[1, 2, 3], [4, 5, 6]]
     assert given["integrality"].tolist() == [True, False, True]
@@ -108,7 +141,7 @@ def test_a_value_on_the_command_line_is_the_value_in_python(parser, tmp_path):
     RunOptions(**given)
 
 
-def test_what_is_not_given_is_left_to_the_defaults_of_the_library(parser):
+def test_omitted_options_use_the_defaults_of_the_library(parser):
     assert given_options(parser.parse_args(["sphere"]), 3) == {}
 
 
@@ -134,12 +167,12 @@ def test_a_misspelt_argument_is_answered_with_the_right_one(misspelt, right):
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=lambda ending: ending.reason)
 def test_each_ending_names_its_arguments_as_python_and_the_shell_spell_them(ending):
-    stop = Stop(ending.reason, None, 3.0, 2.0)
-    here, there = stop.message(in_python), stop.message(in_shell)
+    stop = Stop(ending, 3.0, 2.0)
+    here, there = stop.message(in_python), stop.message(as_flag)
     assert "--" not in here
     assert "{" not in here + there
     for name, spelling, _ in spellings():
-        if spelling.flag and re.search(rf"\{{{name}\b", ending.words):
+        if spelling.flag and re.search(rf"\{{{name}\b", ending.template):
             assert re.search(rf"\b{name}\b", here)
             assert spelling.flag in there or spelling.flag.replace("--", "--no-", 1) in there
 
@@ -149,39 +182,35 @@ def test_statuses_of_endings_are_unique():
     assert len(set(statuses)) == len(statuses)
 
 
-@pytest.fixture
-def lucky_number():
+LUCKY = Ending("lucky", 77, "Lucky: generation {value:.0f}; a larger {popsize} is luckier.", restarts=True)
+
+
+class LuckyNumber(Rule):
     """A rule written by somebody else, in one place."""
 
-    class LuckyNumber(Rule):
-        ENDINGS = (
-            Ending(
-                "lucky", 77, "Lucky: generation {value:.0f}; a larger {popsize} is luckier.", restarts=True
-            ),
-        )
-
-        @classmethod
-        def make(cls, options, strategy, allowance):
-            return cls()
-
-        def check(self, now):
-            return Stop("lucky", "popsize", now.strategy.generation) if now.strategy.generation == 7 else None
-
-    yield LuckyNumber
-    RULES.remove(LuckyNumber)
-    del ENDINGS["lucky"]
+    def check(self, now):
+        return Stop(LUCKY, now.strategy.generation) if now.strategy.generation == 7 else None
 
 
-def test_a_new_rule_is_one_class(lucky_number):
-    result = lmma.minimize(lambda x: x @ x, [1.0, 2.0], 0.5, rng=1)
+def test_a_new_rule_is_one_class():
+    def run(**options):
+        given = RunOptions(rng=1, **options)
+        return Run(lambda x: x @ x, [1.0, 2.0], 0.5, given, rules=[LuckyNumber()]).execute()
+
+    result = run()
     assert (result.reason, result.status, result.success, result.nit) == ("lucky", 77, False, 7)
     assert result.message == "Lucky: generation 7; a larger popsize is luckier."
-    restarted = lmma.minimize(lambda x: x @ x, [1.0, 2.0], 0.5, rng=1, restarts=2)
+    restarted = run(restarts=2)
     assert [run.reason for run in restarted.runs] == ["lucky"] * 3
     assert restarted.message.endswith("2 restarts were made.")
 
 
+def test_a_new_rule_changes_no_other_run():
+    assert lmma.minimize(lambda x: x @ x, [1.0, 2.0], 0.5, rng=1).reason == "tolfun"
+    assert "lucky" not in ENDINGS
+
+
 def test_a_strategys_own_reason_to_stop_is_passed_on():
-    stop = Stop("tired {of it}", None, 2.5)
+    stop = Stop(ending_of("tired {of it}"), 2.5)
     assert stop.message(in_python) == "The strategy ended the run: tired {of it} = 2.5."
     assert stop.ending.restarts

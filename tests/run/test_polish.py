@@ -1,4 +1,4 @@
-"""Polishing: a quasi-Newton method begun where a search has ended; the better of both is kept."""
+"""Polishing: a quasi-Newton method started at the end of a search; the better result is kept."""
 
 import json
 import math
@@ -91,7 +91,7 @@ def test_a_fixed_variable_stays_fixed():
     assert result.fun == pytest.approx(4, abs=1e-12)
 
 
-def test_what_is_not_better_is_not_kept():
+def test_a_worse_result_of_polishing_is_discarded():
     def kinked(x):
         return float(np.abs(x).sum())
 
@@ -113,14 +113,16 @@ def test_what_is_not_better_is_not_kept():
     ],
     ids=["integers", "constraints", "noise", "single precision", "integer of a space", "choice"],
 )
-def test_where_it_cannot_work_it_is_refused_in_words(options, words):
+def test_unsupported_combinations_are_rejected_with_a_message(options, words):
     x0 = None if "space" in options else [0.5, 0.5]
-    with pytest.raises(ValueError, match=r"polish=True cannot be had here: .*drop one of them") as caught:
+    with pytest.raises(
+        ValueError, match=r"polish=True cannot be combined with .*: remove one of them"
+    ) as caught:
         lmma.minimize(lambda x: 0.0, x0, polish=True, **options)
     assert words in str(caught.value)
 
 
-def test_common_random_numbers_are_refused():
+def test_common_random_numbers_are_rejected():
     with pytest.raises(ValueError, match="common_random_numbers"):
         lmma.minimize(lambda x, seed=0: 0.0, [1.0, 2.0], polish=True, common_random_numbers=True)
 
@@ -130,10 +132,10 @@ def test_only_true_and_false_are_answers():
         lmma.minimize(sphere, [1.0], polish="yes")
 
 
-def test_noise_that_nobody_mentioned_is_noticed_with_one_evaluation():
+def test_undeclared_noise_is_detected_with_one_evaluation():
     rng = np.random.default_rng(0)
     result = solved(lambda x: sphere(x) + 0.1 * rng.standard_normal(), np.ones(4), 0.5, polish=True)
-    assert "Not polished: values differ from call to call" in result.message
+    assert "Not polished: values differ between calls" in result.message
     assert result.polish["nfev"] == 1
 
 
@@ -145,7 +147,7 @@ def test_constraints_that_fun_returns_unasked_are_noticed():
 
 
 @pytest.mark.parametrize("when", ["callback", "ftarget"])
-def test_who_is_in_a_hurry_or_content_is_not_kept(when):
+def test_a_run_that_ended_by_callback_or_target_is_not_polished(when):
     options = {"callback": {"callback": lambda x: True}, "ftarget": {"ftarget": 1.0}}[when]
     result = solved(sphere, np.ones(4), 0.5, polish=True, **options)
     assert result.reason == when
@@ -171,7 +173,7 @@ def test_a_resumed_run_is_polished_to_the_same_end(tmp_path):
         assert (other.fun, other.nfev, other.polish) == (whole.fun, whole.nfev, whole.polish)
 
 
-def test_a_longer_run_goes_on_from_before_the_polishing(tmp_path):
+def test_a_longer_run_continues_from_the_state_before_polishing(tmp_path):
     file = tmp_path / "run.npz"
     solved(polish=True, maxfevals=2000, checkpoint=file)
     longer = solved(polish=True, checkpoint=file)
@@ -209,7 +211,7 @@ def test_ctrl_c_while_polishing_returns_the_best_so_far():
     state = {"polishing": 0}
 
     def fun(x):
-        if state["run"].polished is None and state["run"].stop is not None:
+        if state["run"].stop is not None:
             state["polishing"] += 1
             if state["polishing"] == 30:
                 raise KeyboardInterrupt
@@ -225,7 +227,7 @@ def test_ctrl_c_while_polishing_returns_the_best_so_far():
     assert 0 < result.polish["nfev"] < 30  # what was cut short is not counted
 
 
-def test_what_was_gained_is_kept_in_a_file(tmp_path):
+def test_the_polishing_record_is_kept_in_a_file(tmp_path):
     result = solved(polish=True, maxfevals=1000)
     result.save(tmp_path / "result.npz")
     again = lmma.load(tmp_path / "result.npz")
@@ -252,3 +254,15 @@ def test_the_command_line_says_what_was_gained(capsys):
     assert "Polished by BFGS" in fields["message"]
     main([*words[:4], "--integers=all", "--polish", "--quiet"])
     assert "--polish" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bounds", [None, (-5, 5)])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_plateau_of_value_zero_is_left_as_it_is(n, bounds):
+    def flat(x):
+        return float(max(0.0, np.abs(x).max() - 0.5))
+
+    result = lmma.minimize(flat, np.full(n, 3.0), 1.0, rng=1, maxfevals=3000, polish=True, bounds=bounds)
+    assert result.fun == result.polish["fun"] == 0
+    assert result.warnings == []
+    assert "found no better point" in result.message

@@ -1,4 +1,4 @@
-"""The line of progress: what matters most stays in 80 columns, and times are said as people say them."""
+"""The progress line: the most important parts fit into 80 columns, and times are readable."""
 
 import io
 import re
@@ -8,7 +8,7 @@ import pytest
 
 import lmma
 from lmma.run.observers import Progress
-from lmma.run.progress_line import ProgressLine
+from lmma.run.observers.progress_line import ProgressLine
 
 BUSY = Progress(
     1_234_567, 5000, -1.234567e-05, 1e-3, 12_345, 4000.0, popsize=22, restarts=7, quality=0.3, rate=0.1,
@@ -58,12 +58,12 @@ def test_a_very_narrow_terminal_still_counts():
     [(999, "1 s left"), (500, "5 s left"), (1000, "done")],
     ids=["end", "half", "done"],
 )
-def test_what_is_left_follows_from_the_budget(evaluations, words):
+def test_the_time_left_is_estimated_from_the_budget(evaluations, words):
     line = ProgressLine(1000, io.StringIO())
     assert words in line.line(Progress(evaluations, 1, 0.0, 1.0, 0, evaluations / 100))
 
 
-def test_what_is_left_follows_from_the_time_as_well():
+def test_the_time_left_is_also_estimated_from_the_time_limit():
     line = ProgressLine(10**9, io.StringIO(), maxtime=600)
     assert "10 min left" in line.line(Progress(10, 1, 0.0, 1.0, 0, 1.0))
     assert "left" not in ProgressLine(None, io.StringIO()).line(Progress(10, 1, 0.0, 1.0, 0, 1.0))
@@ -111,11 +111,11 @@ def test_under_noise_the_average_takes_the_place_of_the_best_value():
     assert "average 1.23e+00" in narrow
     assert "noise: quality 0.30" in narrow
     assert "best" not in narrow
-    assert "luckiest -3.10e+00" in line.line(NOISY)
+    assert "best observed -3.10e+00" in line.line(NOISY)
 
 
 def test_a_population_that_grows_is_not_called_repeats():
-    assert "4 evaluations a candidate" in ProgressLine(None, io.StringIO()).line(NOISY)
+    assert "4 evaluations per candidate" in ProgressLine(None, io.StringIO()).line(NOISY)
     assert "4 times the candidates" in ProgressLine(None, io.StringIO(), grows=True).line(NOISY)
 
 
@@ -124,3 +124,21 @@ def test_noise_is_shown_as_long_as_it_is_treated():
     assert "noise: quality 0.90" in ProgressLine(None, io.StringIO()).line(calmer)
     calm = Progress(10, 1, 0.0, 1.0, 0, 1.0, quality=0.9)
     assert "noise" not in ProgressLine(None, io.StringIO()).line(calm)
+
+
+def test_a_finished_run_has_no_time_left(capsys):
+    result = lmma.minimize(lambda x: float(x @ x), np.ones(4), 0.5, rng=1, maxfevals=10**6, progress=True)
+    assert result.reason == "tolfun"
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "done" in last
+    assert "left" not in last
+
+
+def test_a_run_that_breaks_off_still_has_time_left():
+    stream = io.StringIO()
+    line = ProgressLine(1000, stream)
+    line(Progress(500, 5, 1.0, 1.0, 0, 1.0))
+    line.close()
+    assert "1 s left" in stream.getvalue()
+    line.close(ended=True)
+    assert "done" in stream.getvalue()

@@ -1,4 +1,4 @@
-"""Results in files: what is saved comes back, and what no result can say is refused in words."""
+"""Results in files: saved values are restored, and invalid content is rejected with a message."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lmma
-from lmma.run.checkpoint_file import RESULT, read, write
+from lmma._archive import RESULT, read, write
 
 
 def ellipsoid(x):
@@ -35,7 +35,7 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("method", lmma.methods())
-def test_what_is_saved_comes_back(method, tmp_path):
+def test_a_saved_value_is_restored(method, tmp_path):
     result = found(method=method, history=True)
     result.save(tmp_path / "result.npz")
     again = lmma.load(tmp_path / "result.npz")
@@ -94,7 +94,7 @@ def test_a_result_can_be_saved_after_it_was_pickled_loaded_or_copied(saved, tmp_
         assert again.learned.generation == result.learned.generation
 
 
-def test_what_cannot_be_said_without_pickle_is_left_out_and_named(tmp_path):
+def test_values_that_need_pickle_are_omitted_and_named(tmp_path):
     result = found()
     result["model"] = object()
     result["pair"] = np.array([1, 2])
@@ -104,10 +104,10 @@ def test_what_cannot_be_said_without_pickle_is_left_out_and_named(tmp_path):
     assert "model" not in again
     assert again.pair.tolist() == [1, 2]
     assert again.note == "of mine"
-    assert again.warnings == ["save() left out model of type object"]
+    assert again.warnings == ["save() omitted model of type object"]
 
 
-def test_what_a_strategy_of_ones_own_learned_needs_its_class(tmp_path, monkeypatch):
+def test_loading_a_user_strategy_requires_its_class(tmp_path, monkeypatch):
     class Mine(lmma.LMMAES):
         name = "mine-alone"
 
@@ -116,13 +116,13 @@ def test_what_a_strategy_of_ones_own_learned_needs_its_class(tmp_path, monkeypat
     assert "learned" not in again
     assert "mine-alone" in again.warnings[0]
     assert "lmma.register" in again.warnings[0]
-    from lmma.strategies import registry
+    from lmma.methods import registry
 
     monkeypatch.setitem(registry._registered, "mine-alone", Mine)
     assert lmma.load(tmp_path / "result.npz").learned.kind is Mine
 
 
-def test_a_file_holds_no_pickle_and_leaves_nothing_beside_it(saved):
+def test_a_file_contains_no_pickle_and_saving_leaves_no_other_files(saved):
     found().save(saved)  # over the first
     assert [path.name for path in saved.parent.iterdir()] == ["result.npz"]
     with np.load(saved, allow_pickle=False) as arrays:
@@ -140,26 +140,26 @@ def test_any_flipped_byte_is_noticed(saved):
     whole = saved.read_bytes()
     for place in range(0, len(whole), 97):
         saved.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(ValueError, match="is refused"):
+        with pytest.raises(ValueError, match="cannot use result"):
             lmma.load(saved)
     for size in (0, 10, 100, len(whole) - 1):
         saved.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="is refused"):
+        with pytest.raises(ValueError, match="cannot use result"):
             lmma.load(saved)
 
 
 def test_a_file_of_another_kind_is_named(tmp_path):
     found(checkpoint=tmp_path / "run.npz")
-    with pytest.raises(ValueError, match="but a checkpoint: lmma show"):
+    with pytest.raises(ValueError, match="but a checkpoint; lmma show"):
         lmma.load(tmp_path / "run.npz")
     found().save(tmp_path / "result.npz")
-    with pytest.raises(lmma.CheckpointError, match="but a result: lmma show"):
+    with pytest.raises(lmma.CheckpointError, match="but a result; lmma show"):
         found(checkpoint=tmp_path / "result.npz")
-    with pytest.raises(ValueError, match="there is no result"):
+    with pytest.raises(ValueError, match=r"result .* does not exist"):
         lmma.load(tmp_path / "nothing.npz")
     with zipfile.ZipFile(tmp_path / "other.npz", "w") as archive:
         archive.writestr("a.txt", "x" * 200)
-    with pytest.raises(ValueError, match="is refused"):
+    with pytest.raises(ValueError, match="cannot use result"):
         lmma.load(tmp_path / "other.npz")
 
 
@@ -190,7 +190,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_what_no_result_can_say_is_refused(lie, saved):
+def test_an_impossible_result_is_rejected(lie, saved):
     if lie == "x of words":
         header, arrays = read(saved, RESULT)
         arrays.pop("value.x")
@@ -199,7 +199,7 @@ def test_what_no_result_can_say_is_refused(lie, saved):
         write(saved, header, arrays, RESULT)
     else:
         altered(saved, LIES[lie])
-    with pytest.raises(ValueError, match="is refused"):
+    with pytest.raises(ValueError, match="cannot use result"):
         lmma.load(saved)
 
 
@@ -219,9 +219,9 @@ def test_what_no_result_can_say_is_refused(lie, saved):
     ids=["x nan", "x square", "mean short", "history square", "history short", "part", "part unknown",
          "scale 0", "scale short"],
 )  # fmt: skip
-def test_arrays_that_fit_no_result_are_refused(arrays, saved):
+def test_arrays_that_fit_no_result_are_rejected(arrays, saved):
     altered(saved, lambda header: None, arrays)
-    with pytest.raises(ValueError, match="is refused"):
+    with pytest.raises(ValueError, match="cannot use result"):
         lmma.load(saved)
 
 
@@ -234,3 +234,51 @@ def test_a_small_file_cannot_ask_for_much_memory(saved):
     )
     with pytest.raises(ValueError, match="too many for a file of"):
         lmma.load(saved)
+
+
+SPACE = lmma.Space(
+    speed=lmma.Real(1, 9), gear=lmma.Integer(1, 6), oil=lmma.Choice(["A", "B", "C"]), on=lmma.Choice([0, 1])
+)
+
+
+def knobs(speed, gear, oil, on):
+    return (speed - 3) ** 2 + (gear - 4) ** 2 + {"A": 2.0, "B": 0.0, "C": 1.0}[oil] + on
+
+
+@pytest.mark.parametrize("method", ["pulse-full", "ma-es", "lm-ma-es", "d-lm-ma-es"])
+def test_learned_choices_are_restored(method, tmp_path):
+    result = lmma.minimize(knobs, SPACE, rng=1, maxfevals=800, method=method)
+    result.save(tmp_path / "result.npz")
+    again = lmma.load(tmp_path / "result.npz")
+    assert not again.warnings
+    assert again.learned.categories == result.learned.categories
+    theirs, ours = again.learned.parts(), result.learned.parts()
+    assert theirs.keys() == ours.keys()
+    assert any(name.startswith("choices.") for name in ours)
+    assert all(np.array_equal(theirs[name], ours[name]) for name in ours)
+    options = {"space": SPACE, "rng": 2, "maxfevals": 200, "method": method}
+    one, other = lmma.minimize(knobs, result, **options), lmma.minimize(knobs, again, **options)
+    assert np.array_equal(one.vector, other.vector)
+    assert one.fun == other.fun
+    fresh = lmma.minimize(knobs, SPACE, rng=2, maxfevals=200, method=method)
+    assert one.mean.tobytes() != fresh.mean.tobytes()
+
+
+def test_choices_alone_come_back(tmp_path):
+    space = lmma.Space(a=lmma.Choice([1, 2, 3]), b=lmma.Choice(["x", "y"]))
+    result = lmma.minimize(lambda a, b: a + (b == "x"), space, rng=1, maxfevals=300)
+    result.save(tmp_path / "result.npz")
+    assert not lmma.load(tmp_path / "result.npz").warnings
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"9": [0, 3]}, {"x": [0, 3]}, {"0": [0, 1]}, {"0": [0]}, {"0": 3}, {"0": [0, 2**60]}, []]
+)
+def test_choices_that_cannot_be_are_rejected(wrong, tmp_path):
+    file = tmp_path / "result.npz"
+    lmma.minimize(knobs, SPACE, rng=1, maxfevals=100).save(file)
+    header, arrays = read(file, RESULT)
+    header["learned"]["categories"] = wrong
+    write(file, header, arrays, RESULT)
+    with pytest.raises(ValueError, match="cannot use result"):
+        lmma.load(file)

@@ -1,4 +1,4 @@
-"""What a checkpoint remembers besides the strategy, and how often it is written."""
+"""State in a checkpoint beyond the strategy, and the interval between checkpoints."""
 
 import hashlib
 import os
@@ -45,7 +45,7 @@ def test_dead_workers_are_remembered(tmp_path):
         assert (result.nit, result.deaths, result.failures) == (stop, 1, 0)
 
 
-def test_other_kernels_than_the_checkpoints_are_told(tmp_path):
+def test_kernels_that_differ_from_those_of_the_checkpoint_are_reported(tmp_path):
     file = tmp_path / "run.npz"
     options = {"rng": 1, "vectorized": True, "checkpoint": file}
     assert lmma.minimize(spheres, np.ones(4), 1.0, maxiter=2, **options).warnings == []
@@ -55,7 +55,7 @@ def test_other_kernels_than_the_checkpoints_are_told(tmp_path):
     assert "written with other kernels" in warning
 
 
-def test_lambdas_are_told_apart_by_what_they_do(tmp_path):
+def test_lambdas_are_distinguished_by_their_code(tmp_path):
     options = {"sigma0": 1.0, "rng": 1, "maxiter": 3, "checkpoint": tmp_path / "run.npz"}
     for _ in range(2):
         assert lmma.minimize(lambda x: float(x @ x), np.ones(4), **options).nit == 3
@@ -121,7 +121,7 @@ def test_the_previous_checkpoint_is_kept_without_hard_links_too(tmp_path, monkey
     assert read(tmp_path / "run.npz.prev")[0]["counters"]["generation"] == 3
 
 
-def test_a_compressed_archive_is_refused_however_right_its_checksum_is(tmp_path):
+def test_a_compressed_archive_is_rejected_however_right_its_checksum_is(tmp_path):
     # A few kilobytes may say that they are gigabytes
     file, packed = tmp_path / "run.npz", tmp_path / "packed.npz"
     lmma.minimize(spheres, np.ones(4), 1.0, rng=1, vectorized=True, maxiter=2, checkpoint=file)

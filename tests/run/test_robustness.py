@@ -6,9 +6,9 @@ import pytest
 
 import lmma
 from adapting import ADAPTING
+from lmma.methods import strategy_class
 from lmma.problems import Problem, rotated
 from lmma.run.observers import Progress, Recorder
-from lmma.strategies import strategy_class
 
 
 def sphere(x):
@@ -54,7 +54,7 @@ def test_a_resampled_candidate_is_learned_from_as_drawn():
     values = spheres(X - 1)
     mean, sigma = es.mean.copy(), es.sigma
     es.tell(values)
-    weights = es.parameters.weights
+    weights = es.method.parameters.weights
     expected = mean + weights @ (X[np.argsort(values)[: len(weights)]] - mean)
     np.testing.assert_allclose(es.mean, expected, rtol=1e-10)
     assert sigma > 0
@@ -100,7 +100,7 @@ def test_candidates_drawn_again_stay_in_the_box():
     assert np.max(np.concatenate(seen)) <= 1
 
 
-def test_an_interrupt_while_candidates_are_drawn_again_leaves_a_run_to_go_on_with(tmp_path):
+def test_an_interrupt_while_candidates_are_drawn_again_leaves_a_run_to_continue_with(tmp_path):
     options = {
         "sigma0": 0.5,
         "rng": 1,
@@ -128,7 +128,7 @@ def test_an_interrupt_while_candidates_are_drawn_again_leaves_a_run_to_go_on_wit
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_counts_as_failed_and_is_never_the_best(bad):
+def test_a_value_that_is_not_finite_counts_as_failed_and_is_never_the_best(bad):
     result = lmma.minimize(
         lambda X: np.where(X[:, 0] > 0.9, bad, spheres(X)),
         np.ones(3),
@@ -171,23 +171,34 @@ def test_every_result_can_be_printed():
 # Watching
 
 
-def test_a_history_is_kept_if_asked_for():
+def test_a_thinned_history_is_kept_unless_switched_off():
     result = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=200, history=50)
     assert len(result.history["evaluations"]) <= 51
     assert result.history["evaluations"][-1] == result.nfev
     assert result.history["best_fun"][-1] == result.fun
-    assert "history" not in lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=2)
+    short = {"rng": 1, "vectorized": True, "maxiter": 2}
+    assert "history" not in lmma.minimize(spheres, np.ones(3), 1.0, **short, history=False)
+    assert len(lmma.minimize(spheres, np.ones(3), 1.0, **short).history["evaluations"]) == 2
+    long = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=2500, tolx=0, tolfun=0,
+                         stagnation=False)  # fmt: skip
+    assert 500 <= len(long.history["evaluations"]) <= 1000
+    assert long.history["generation"][-1] == long.nit
+
+
+def record(recorder, k):
+    if recorder.is_due():
+        recorder.keep(Progress(k, k, 1.0 / (k + 1), 0.5, 0, 0.1 * k, step=0.1, popsize=8))
 
 
 def test_a_recorder_survives_being_saved():
     recorder = Recorder(20)
     for k in range(333):
-        recorder(Progress(k, k, 1.0 / (k + 1), 0.5, 0, 0.1 * k, step=0.1, popsize=8))
+        record(recorder, k)
     other = Recorder(20)
     other.set_state(recorder.get_state())
     for each in (recorder, other):
         for k in range(333, 400):
-            each(Progress(k, k, 1.0 / (k + 1), 0.5, 0, 0.1 * k, step=0.1, popsize=8))
+            record(each, k)
     assert recorder.columns() == other.columns()
 
 
@@ -222,7 +233,7 @@ def test_progress_names_restarts_and_failures(capsys):
 
 
 @pytest.mark.parametrize("method", ["ma-es", "lm-ma-es", "cma-es"])
-def test_a_warm_start_goes_on_with_what_was_learned(method):
+def test_a_warm_start_keeps_the_learned_parameters(method):
     n = 8
     axes = np.r_[1.0, np.full(n - 1, 900.0)]
     fun = rotated(Problem("mild cigar", lambda X: np.square(X) @ axes), n, np.random.default_rng(1)).function
@@ -255,7 +266,7 @@ def test_a_warm_start_takes_over_the_whole_metric(method):
     )
     new = strategy_class(method)(np.zeros(6), 1.0, rng=3)
     assert method == "csa-es" or not np.allclose(new.result.hess_inv @ v, first.hess_inv @ v)
-    assert first.learned.teach(new)
+    assert first.learned.transfer_to(new)
     assert np.array_equal(new.result.hess_inv @ v, first.hess_inv @ v)
 
 
@@ -278,7 +289,7 @@ def test_injected_points_are_evaluated_and_a_good_one_helps(method):
 
 @pytest.mark.parametrize("method", ["cma-es", "ma-es", "lm-ma-es", "csa-es"])
 def test_a_point_from_the_search_itself_is_learned_from_as_if_drawn(method):
-    cls = lmma.strategies.strategy_class(method)
+    cls = strategy_class(method)
     drawn, given = cls(np.zeros(5), 1.0, rng=1), cls(np.zeros(5), 1.0, rng=1)
     for _ in range(6):
         for es in (drawn, given):
@@ -304,7 +315,7 @@ def test_a_far_point_does_not_throw_the_search_off(method):
     es.tell(-X.sum(axis=1))  # and it is the best there is
     assert es.sigma < 5 * sigma
     assert np.linalg.norm(es.mean - mean) < 100 * sigma
-    with pytest.raises(ValueError, match="points must be finite"):
+    with pytest.raises(ValueError, match="inject must be finite"):
         es.inject(np.full(5, np.nan))
 
 

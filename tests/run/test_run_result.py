@@ -1,4 +1,4 @@
-"""Results that can be looked at: printed, in one line, as a table, as a figure; what is public pickles."""
+"""Results as text, tables and figures; public objects can be pickled."""
 
 import copy
 import pickle
@@ -11,7 +11,7 @@ import pytest
 
 import lmma
 from lmma import problems
-from lmma.run.run_result import LINES, RunResult
+from lmma.run.result import LINES, RunResult
 
 
 def sphere(x):

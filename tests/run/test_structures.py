@@ -1,4 +1,4 @@
-"""Structures in a run: fun is given one, the result is one, and everything else knows vectors."""
+"""Structures in a run: fun receives one, and the result is one."""
 
 import numpy as np
 import pytest
@@ -111,7 +111,7 @@ def test_a_result_is_gone_on_from_and_a_checkpoint_as_well(tmp_path):
     resumed = lmma.minimize(loss, start(), STEPS, rng=1, maxiter=40, checkpoint=file)
     np.testing.assert_array_equal(resumed.vector, unbroken.vector)
     changed = start() | {"w": np.zeros((3, 2))}
-    with pytest.raises(lmma.CheckpointError, match=r"'w' is 'float64 \(2, 3\)' there"):
+    with pytest.raises(lmma.CheckpointError, match=r"'w' is 'float64 \(2, 3\)' in the file"):
         lmma.minimize(loss, changed, STEPS, rng=1, checkpoint=file)
 
 
@@ -146,16 +146,16 @@ def test_seeds_and_constraints_meet_the_structure():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"x0": {}}, "x0: there is nothing to search"),
-        ({"x0": {"w": np.array([1.0, np.nan])}}, "'w' holds NaN"),
-        ({"sigma0": {"v": 0.1}}, "there is no 'v' in the tree"),
+        ({"x0": {}}, "x0: nothing to search"),
+        ({"x0": {"w": np.array([1.0, np.nan])}}, "'w' contains NaN"),
+        ({"sigma0": {"v": 0.1}}, "no 'v' in the tree"),
         ({"sigma0": {"w": 0.0}}, "positive"),
         ({"bounds": {"w": (2, 3)}}, "x0"),
-        ({"bounds": {"q": (2, 3)}}, "there is no 'q'"),
+        ({"bounds": {"q": (2, 3)}}, "no 'q' in the tree"),
     ],
     ids=["empty", "NaN", "unknown step", "zero step", "outside", "unknown bound"],
 )
-def test_what_cannot_be_meant_is_refused(given, words):
+def test_an_invalid_argument_is_rejected(given, words):
     arguments = {"x0": start(), "sigma0": STEPS} | given
     with pytest.raises(ValueError, match=words):
         lmma.minimize(loss, arguments.pop("x0"), arguments.pop("sigma0"), **arguments)

@@ -1,4 +1,4 @@
-"""A run over a space: what goes in by name comes out by name, whoever evaluates it, however it goes on."""
+"""Runs over a space: values by name in, values by name out, for every evaluator and after a resume."""
 
 import json
 
@@ -117,18 +117,18 @@ def changed(**variables):
 CHANGES = {
     "limits": (
         changed(speed=Real(1, 10, unit="m/s")),
-        r"variable 'speed' is .*Real\(1.0, 9.0.* there and .*10.0",
+        r"variable 'speed' is .*Real\(1.0, 9.0.* in the file and .*10.0",
     ),
     "kind": (changed(gear=Real(1, 6)), "variable 'gear' is"),
     "a value more": (changed(oil=Choice(["A", "C", "D", "E"])), "variable 'oil' is"),
     "fixed value": (changed(gravity=Fixed(1.6)), "variable 'gravity' is"),
-    "one more": (changed(extra=Real(0, 1)), "variable 'extra' is not there"),
-    "order": (Space(dict(reversed(list(SPACE.items())))), "another order"),
+    "one more": (changed(extra=Real(0, 1)), "variable 'extra' is only here"),
+    "order": (Space(dict(reversed(list(SPACE.items())))), "order of the variables differs"),
 }
 
 
 @pytest.mark.parametrize(("other", "words"), CHANGES.values(), ids=CHANGES)
-def test_a_checkpoint_of_a_changed_space_is_refused_by_the_variable(other, words, tmp_path):
+def test_a_checkpoint_of_a_changed_space_is_rejected_by_the_variable(other, words, tmp_path):
     file = tmp_path / "a.npz"
     lmma.minimize(lambda values: values["speed"], SPACE, rng=1, maxiter=2, checkpoint=file)
     with pytest.raises(CheckpointError, match=words):
@@ -150,18 +150,18 @@ def test_integers_of_plain_vectors(tmp_path):
         )
 
 
-def test_a_search_of_integers_alone_ends_when_they_have_settled():
+def test_a_search_of_integers_alone_ends_when_no_neighbour_is_better():
     result = lmma.minimize(
         lambda x: float(np.abs(x - 3).sum()), np.zeros(8), bounds=(-9, 9), integrality=True, rng=1
     )
-    assert (result.reason, result.success, result.fun) == ("settled", True, 0.0)
+    assert (result.reason, result.success, result.fun) == ("integer_search_exhausted", True, 0.0)
     binary = lmma.minimize(
         lambda x: float(10 - x.sum()), np.full(10, 0.5), bounds=(0, 1), integrality=True, rng=1
     )
-    assert (binary.reason, binary.fun) == ("settled", 0.0)
+    assert (binary.reason, binary.fun) == ("integer_search_exhausted", 0.0)
 
 
-def test_mixed_units_are_no_obstacle_by_default():
+def test_mixed_units_are_handled_by_default():
     width = 10.0 ** np.linspace(-2, 6, 9)
     result = lmma.minimize(
         lambda x: float(np.square(x / width - 0.2).sum()), np.zeros(9),
@@ -172,23 +172,23 @@ def test_mixed_units_are_no_obstacle_by_default():
 
 
 WRONG = {
-    "twice": ({"x0": SPACE, "space": SPACE}, "the space is there twice"),
-    "bounds": ({"x0": SPACE, "bounds": (0, 1)}, "bounds and space contradict"),
-    "integrality": ({"x0": SPACE, "integrality": True}, "integrality and space contradict"),
+    "twice": ({"x0": SPACE, "space": SPACE}, "got a space both as x0 and as space="),
+    "bounds": ({"x0": SPACE, "bounds": (0, 1)}, "bounds cannot be combined with space"),
+    "integrality": ({"x0": SPACE, "integrality": True}, "integrality cannot be combined with space"),
     "no space": ({"x0": None, "space": {"a": 1}}, "space must be an lmma.Space"),
-    "vector": ({"x0": [1.0, 2.0], "space": SPACE}, "vectors of this space have 6 numbers"),
+    "vector": ({"x0": [1.0, 2.0], "space": SPACE}, "a vector of this space must have 6 numbers"),
     "outside": ({"x0": np.full(6, 99.0), "space": SPACE}, "x0 must lie within bounds"),
     "sigma0": ({"x0": SPACE, "sigma0": -1}, "sigma0 of a space must be a share"),
     "sigma0 by a wrong name": (
         {"x0": SPACE, "sigma0": {"sped": 0.1}},
-        "no variable 'sped'.*did you mean 'speed'",
+        "unknown variable 'sped'.*did you mean 'speed'",
     ),
-    "inject": ({"x0": SPACE, "inject": {"speed": 3}}, "values have no 'rate'"),
+    "inject": ({"x0": SPACE, "inject": {"speed": 3}}, "no value for 'rate'"),
 }
 
 
 @pytest.mark.parametrize(("given", "words"), WRONG.values(), ids=WRONG)
-def test_what_contradicts_a_space_is_refused(given, words):
+def test_an_argument_that_contradicts_a_space_is_rejected(given, words):
     with pytest.raises((ValueError, TypeError), match=words):
         lmma.minimize(lambda values: 0.0, **given)
 

@@ -1,4 +1,4 @@
-"""Where a run starts and how far it looks, told or not, the first time and the second."""
+"""Start and initial step size of a run, given or by default, and after an earlier run."""
 
 import math
 from itertools import pairwise
@@ -39,13 +39,13 @@ def first_generation(x0, sigma0=None, **options):
         (np.full(400, 1.0), [-50, 52], 30.6),
     ],
 )
-def test_steps_nobody_has_told_have_the_scale_of_the_start_or_of_the_box(x0, bounds, sigma0):
+def test_default_steps_have_the_scale_of_the_start_or_of_the_box(x0, bounds, sigma0):
     # 38.3% of a normal distribution lie within half a standard deviation; of 8000 numbers, give or take 0.5%
     X = first_generation(x0, bounds=bounds, boundary="reflect", popsize=20)
     assert np.mean(np.abs(X - x0) < sigma0 / 2) == pytest.approx(0.383, abs=0.02)
 
 
-def test_a_warm_start_goes_on_from_the_mean_with_the_step_size():
+def test_a_warm_start_begins_at_the_mean_with_the_final_step_size():
     first = lmma.minimize(spheres, np.full(100, 3.0), 1.0, rng=1, vectorized=True, maxfevals=1000)
     assert np.linalg.norm(first.x - first.mean) > 0.1
     X = first_generation(first, 1e-9)
@@ -54,7 +54,7 @@ def test_a_warm_start_goes_on_from_the_mean_with_the_step_size():
     assert np.sqrt(np.mean((X - first.mean) ** 2)) == pytest.approx(first.sigma, rel=0.1)
 
 
-def test_after_restarts_a_warm_start_goes_on_from_the_best_there_was():
+def test_after_restarts_a_warm_start_begins_at_the_best_strategy():
     options = {"rng": 1, "vectorized": True, "method": "ma-es"}
     alone = lmma.minimize(spheres, np.full(5, 3.0), 1.0, **options)
     both = lmma.minimize(spheres, np.full(5, 3.0), 1.0, restarts=1, maxfevals=alone.nfev + 40, **options)

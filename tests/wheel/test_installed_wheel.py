@@ -1,4 +1,4 @@
-"""What a wheel must do where it is installed: run by cibuildwheel on every platform, with pytest alone."""
+"""Checks of an installed wheel, run by cibuildwheel on every platform with pytest only."""
 
 import json
 import os
@@ -28,24 +28,22 @@ def rosenbrock(x):
     return float(((1 - x[:-1]) ** 2 + 100 * (x[1:] - x[:-1] ** 2) ** 2).sum())
 
 
-@pytest.mark.skipif(os.environ.get("LMMA_KERNELS") == "numpy", reason="the twin is asked for")
-def test_both_compiled_modules_are_there():
-    from lmma.attack import _forest
+@pytest.mark.skipif(os.environ.get("LMMA_KERNELS") == "numpy", reason="LMMA_KERNELS=numpy")
+def test_the_compiled_core_is_there():
     from lmma.kernels import _core
 
     assert kernels.missing is None
     assert kernels.in_use().startswith("compiled")
-    for module in (_core, _forest):
-        assert module.__file__ is not None
+    assert _core.__file__ is not None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_compiled_normals_are_those_of_the_twin(dtype):
-    from lmma.kernels import twin
+def test_compiled_normals_equal_those_of_the_reference(dtype):
+    from lmma.kernels import reference
 
     ours, theirs = np.empty((7, 1001), dtype), np.empty((7, 1001), dtype)
     kernels.normals((1, 2), 3, 4, ours)
-    twin.normals((1, 2), 3, 4, theirs)
+    reference.normals((1, 2), 3, 4, theirs)
     # both compute from the same words; sine and logarithm may differ by a few last bits
     assert np.max(np.abs(ours - theirs)) < 40 * np.finfo(dtype).eps
 
@@ -67,7 +65,7 @@ def test_a_checkpoint_is_gone_on_from(tmp_path):
     assert (whole.nfev, whole.nit) == (parts.nfev, parts.nit)
 
 
-def test_workers_work_or_are_refused_with_a_way_out():
+def test_workers_work_or_are_rejected_with_a_way_out():
     call = {"x0": np.zeros(4), "sigma0": 0.3, "rng": 1, "maxiter": 5}
     if os.name != "posix":
         with pytest.raises(ValueError, match="executor"):

@@ -1,1 +1,1 @@
-"""What kind of function is this? Some calls along lines, what they show, and what to do about it."""
+"""The function check: calls along lines, measurements, classification and advice."""

@@ -1,4 +1,4 @@
-"""From what was seen of a function to what it is called, and to what to do about it."""
+"""Classify a function by its measurements and suggest a solver with arguments."""
 
 from __future__ import annotations
 
@@ -14,53 +14,55 @@ from lmma.checking.probe import Probe
 if TYPE_CHECKING:
     from lmma.run.options import RunOptions
 
-# What a function may be, and in how many words; the first that fits is taken
+# Kinds of functions with their descriptions
 KINDS = {
-    "failing": "no call gave a number",
-    "constant": "constant as far as one can see",
+    "failing": "every call failed",
+    "constant": "constant at all points tried",
     "noisy": "noisy: the same point gives different values",
-    "discrete": "of integers or choices alone",
-    "piecewise constant": "piecewise constant: plateaus with steps between them",
+    "discrete": "only integer or categorical variables",
+    "piecewise constant": "piecewise constant: plateaus separated by steps",
     "rounded": "rounded: values have few digits",
-    "single precision": "in single precision: values have about seven digits",
-    "structureless": "without structure: neighbours differ as much as strangers",
-    "rough": "rough: neighbours differ by more than the last digits",
-    "jumping": "with jumps",
+    "single precision": "single precision: values have about seven digits",
+    "structureless": "no structure: nearby points differ as much as distant ones",
+    "rough": "rough: nearby points differ by more than rounding errors",
+    "jumping": "discontinuous: values jump",
     "kinked": "continuous, with kinks",
-    "rugged": "smooth, with many valleys",
-    "linear": "linear where it was looked at",
+    "rugged": "smooth, with many local minima",
+    "linear": "linear at all points tried",
     "smooth": "smooth and exact",
 }
 
-HIDDEN = 0.3  # noise in units of what a step changes, from which ranks mean little
-FAINT = 0.01  # below which they are right until steps are short
-BLIND = 0.2  # differences of neighbours, in the same units, from which nothing can be learned
-ROUGH = 1e-9  # from which finite differences are not exact any more
+# Noise and roughness are in units of the change of the value over one step
+NOISE_HIGH = 0.3  # many candidates are ranked wrongly
+NOISE_LOW = 0.01  # below, ranks are correct until steps are short
+STRUCTURELESS = 0.2  # differences between close points
+ROUGH = 1e-9  # finite differences become inexact
 KINK = 1.9  # order by which fourth differences shrink: 0 at a jump, 1 at a kink, 2 where curvature jumps
-VALLEYS = 4  # turns on a line, which no quartic has
-SLOW = 5e-3  # seconds a call, from which processes pay
-SMALL, LARGE = 1e-6, 1e100  # beyond, changes of values do not fit SciPy's tolerances and products of slopes
-APART = 1e3  # ratio of effects of equal steps from which variables are badly scaled
-TOO_FAR_APART = 1e9  # from which BFGS's products lose all digits
-DENSE_UP_TO = 1000  # variables for which BFGS's matrix is kept
+VALLEYS = 4  # turning points on a line; a quartic has at most three
+SLOW = 5e-3  # seconds per call from which parallel processes pay off
+SMALL, LARGE = 1e-6, 1e100  # changes of values outside do not suit SciPy's tolerances or overflow in products
+PLATEAU = 1e4  # largest change on a line relative to the median over one step; about 100 for a quartic
+BADLY_SCALED = 1e3  # ratio between the effects of equal steps
+EXTREMELY_SCALED = 1e9  # the same ratio; products in BFGS lose all digits
+DENSE_UP_TO = 1000  # variables for which BFGS's dense matrix is affordable
 
 
 def kind_of(found: Findings, probe: Probe) -> str:
-    """Return what the function is, a key of KINDS."""
+    """Classify the function; return a key of KINDS."""
     if not probe.values:
         return "failing"
     if len(set(probe.values)) == 1:
         return "constant"
-    if found.differ:
+    if found.repeats_differ:
         return "noisy"
     if not found.lines:
         return "discrete"
-    return _few_values(found) or _not_smooth(found) or "smooth"
+    return _quantised_kind(found) or _nonsmooth_kind(found) or "smooth"
 
 
-def _few_values(found: Findings) -> str | None:
-    """Return what a function is that has few values or few digits."""
-    steps = found.quanta > 4 or (found.digits.whole and found.plateau > 1e-3)
+def _quantised_kind(found: Findings) -> str | None:
+    """Return the kind of a function with few distinct values or few digits, else None."""
+    steps = found.quanta > 4 or (found.digits.integral and found.plateau > 1e-3)
     if found.plateau > 0 and (not found.digits.rounded or steps):
         return "piecewise constant"
     if found.digits.rounded:
@@ -68,15 +70,15 @@ def _few_values(found: Findings) -> str | None:
     return "single precision" if found.digits.single else None
 
 
-def _not_smooth(found: Findings) -> str | None:
-    """Return what a function is whose differences do not vanish with the step."""
-    if found.level > BLIND * found.scale:
+def _nonsmooth_kind(found: Findings) -> str | None:
+    """Return the kind of a function that is not smooth, or smooth but linear or rugged, else None."""
+    if found.level > STRUCTURELESS * found.scale:
         return "structureless"
     if found.level > ROUGH * found.scale:
         return "rough"
     if found.order < KINK:
         return "jumping" if found.jump > 0 else "kinked"
-    if found.turning >= VALLEYS:
+    if found.turning_points >= VALLEYS:
         return "rugged"
     if found.linear:
         return "linear"
@@ -87,36 +89,36 @@ def _not_smooth(found: Findings) -> str | None:
     return None
 
 
-def seconds_a_call(probe: Probe) -> float:
-    """Return the median duration of a call, the first one aside: it may load what it needs."""
+def seconds_per_call(probe: Probe) -> float:
+    """Return the median time per call, without the first call, which may include loading."""
     return statistics.median(probe.seconds[1:] or probe.seconds or [math.nan])
 
 
 def effects(found: Findings) -> dict[int, float]:
-    """Return by how much a step of each variable that was tried changes the value."""
+    """Return the change of the value over one step, by index of the variables tried."""
     return {i: max(abs(a), abs(b)) for i, (a, b) in found.effects.items() if math.isfinite(a + b)}
 
 
 def ratio_of_effects(found: Findings) -> float:
-    """Return how many times more the strongest variable changes the value than the weakest that does."""
+    """Return the ratio between the largest effect and the smallest one above noise and rounding."""
     least = 3 * max(found.level, found.digits.quantum(found.at_centre))
     known = [effect for effect in effects(found).values() if effect > least]
     return max(known) / min(known) if known else 1.0
 
 
 def ill_scaled(found: Findings) -> bool:
-    """Return whether variables differ so much that SciPy's steps and products do not fit them all."""
-    return found.fits is False or ratio_of_effects(found) > TOO_FAR_APART
+    """Return whether the scales of the variables differ too much for SciPy's finite differences or BFGS."""
+    return found.scipy_step_fits is False or ratio_of_effects(found) > EXTREMELY_SCALED
 
 
 def is_extreme(found: Findings) -> bool:
-    """Return whether values are so small or large that products of them leave the range of numbers."""
+    """Return whether changes of the value are too small or too large for SciPy."""
     scale = max(found.scale, 0.0)
     return 0 < scale < SMALL or scale > LARGE
 
 
 def use_scipy(kind: str, found: Findings, probe: Probe) -> bool:
-    """Return whether SciPy's methods with finite differences are the better choice."""
+    """Return whether to recommend SciPy's methods with finite differences."""
     return (
         kind == "smooth"
         and probe.failed == 0
@@ -125,25 +127,25 @@ def use_scipy(kind: str, found: Findings, probe: Probe) -> bool:
         and not is_extreme(found)
         and not probe.discrete
         and probe.run.options.space is None
-        and probe.evaluate.beside is None
+        and probe.evaluate.constraint_values is None
     )
 
 
-def scipys_arguments(found: Findings, probe: Probe) -> dict[str, Any]:
-    """Return what to call ``scipy.optimize.minimize(fun, x0, **arguments)`` with."""
+def scipy_arguments(found: Findings, probe: Probe) -> dict[str, Any]:
+    """Return the arguments for ``scipy.optimize.minimize(fun, x0, **arguments)``."""
     given: dict[str, Any] = {"args": probe.run.options.args} if probe.run.options.args else {}
     if not probe.bounded and found.n <= DENSE_UP_TO:
         gtol = {"options": {"gtol": 1e-5 * found.scale}} if found.scale < 1e-2 else {}
         return given | {"method": "BFGS", "jac": "3-point"} | gtol
     if probe.bounded:
         given["bounds"] = list(zip(probe.lower.tolist(), probe.upper.tolist(), strict=True))
-    # evaluations of differences count: the default of 15,000 ends large problems early
+    # maxfun includes the evaluations of finite differences: the default of 15,000 ends large problems early
     more = {"maxfun": max(15_000, 2000 * found.n)}
     return given | {"method": "L-BFGS-B", "jac": "3-point", "options": more}
 
 
 def suggestions(kind: str, found: Findings, probe: Probe) -> dict[str, Any]:
-    """Return what to call ``lmma.minimize(fun, x0, **arguments)`` with, besides what was given."""
+    """Return suggested arguments for ``lmma.minimize(fun, x0, **arguments)``, without those already given."""
     arguments: dict[str, Any] = {"method": "auto"}
     sigma0 = step_size(kind, found, probe)
     if sigma0 is not None:
@@ -152,15 +154,21 @@ def suggestions(kind: str, found: Findings, probe: Probe) -> dict[str, Any]:
         arguments["noise"] = "auto"
         if takes_a_seed(probe.run.fun, probe.run.options):
             arguments["common_random_numbers"] = True
-    if kind == "rugged":
+    if many_valleys(kind, found):
         arguments["restarts"] = "bipop"
-    if kind == "smooth" and not probe.discrete and probe.failed == 0 and probe.evaluate.beside is None:
+    if (
+        kind == "smooth"
+        and not probe.discrete
+        and probe.failed == 0
+        and probe.evaluate.constraint_values is None
+    ):
         arguments["polish"] = True
-    if 0 < found.scale < SMALL and kind != "noisy":
-        arguments["tolfun"] = 1e-12 * found.scale if found.scale > 1e-290 else 0.0
-    if seconds_a_call(probe) >= SLOW and not probe.run.options.vectorized:
+    tolfun = tolerance(kind, found, probe)
+    if tolfun is not None:
+        arguments["tolfun"] = tolfun
+    if seconds_per_call(probe) >= SLOW and not probe.run.options.vectorized:
         arguments["workers"] = -1
-        popsize = _popsize_for_cores(probe.run.strategy.popsize)
+        popsize = _popsize_for_cores(probe.run.state.strategy.popsize)
         if popsize is not None:
             arguments["popsize"] = popsize
     if probe.run.options.timeout is not None:
@@ -168,31 +176,52 @@ def suggestions(kind: str, found: Findings, probe: Probe) -> dict[str, Any]:
     return arguments
 
 
-def _popsize_for_cores(usual: int) -> int | None:
-    """Return a population that lets no core idle, None where the usual one does."""
-    from lmma.evaluation.choose import _processes
+def many_valleys(kind: str, found: Findings) -> bool:
+    """Return whether the lines show many local minima, whatever the kind; noise could imitate them."""
+    return kind not in ("noisy", "structureless") and found.turning_points >= VALLEYS
 
-    cores = _processes(-1)
+
+def on_plateau(found: Findings) -> bool:
+    """Return whether changes near the start are much smaller than farther away."""
+    return found.scale < SMALL and found.span > PLATEAU * found.scale
+
+
+def tolerance(kind: str, found: Findings, probe: Probe) -> float | None:
+    """Return ``tolfun`` for a function of small values; None if the default suits, or none can be known.
+
+    It is never smaller than rounding errors or scatter, below which values cannot converge.
+    """
+    if kind == "noisy" or not 0 < found.scale < SMALL or on_plateau(found):
+        return None
+    quantum = found.digits.quantum(max(map(abs, probe.values)))
+    return float(f"{max(1e-12 * found.scale, 4 * quantum, 6 * found.level):.2g}")
+
+
+def _popsize_for_cores(usual: int) -> int | None:
+    """Return a population size that uses all cores, or None if the default does."""
+    from lmma.evaluation import process_count
+
+    cores = process_count(-1)
     return cores if cores > usual else None
 
 
 def takes_a_seed(fun: Any, options: RunOptions) -> bool:
-    """Return whether a function could be told which random numbers to take, and is not yet."""
-    from lmma.evaluation.seeded import wanted_seeds
+    """Return whether a function has an optional seed argument that is not used yet."""
+    from lmma.run.setup import seed_keywords
 
     if options.common_random_numbers is not None or options.space is not None:
         return False
     try:
-        return not wanted_seeds(fun, options.args, None) and "seed" in wanted_seeds(fun, options.args, True)
+        return not seed_keywords(fun, options.args, None) and "seed" in seed_keywords(fun, options.args, True)
     except ValueError:
         return False
 
 
-# The first step
+# Initial step size
 
 
 def step_size(kind: str, found: Findings, probe: Probe) -> float | list[float] | None:
-    """Return a better initial step size than the one that was looked with; None if there is none."""
+    """Return a better initial step size than the one used by the check, or None."""
     if probe.bounded or probe.discrete or probe.run.options.space is not None:
         return None
     step = probe.step
@@ -205,18 +234,18 @@ def step_size(kind: str, found: Findings, probe: Probe) -> float | list[float] |
     ):
         return None
     shares = _steps_to_minimum(found)
-    if ratio_of_effects(found) >= APART**2 and len(effects(found)) == found.n:
+    if ratio_of_effects(found) >= BADLY_SCALED**2 and len(effects(found)) == found.n:
         return _equalised(found, step, shares)
     if not shares or plain is None:
         return None
     factor = statistics.median(shares) / 3
-    if factor <= 10 or kind == "rugged":  # that a step is too long is soon learned
+    if factor <= 10 or kind == "rugged":  # the search shortens a step that is too long quickly
         return None
     return float(f"{plain * min(factor, 100.0):.3g}")
 
 
 def _steps_to_minimum(found: Findings) -> list[float]:
-    """Return how many steps away a parabola along each variable that was tried has its minimum."""
+    """Return the distance, in steps, to the minimum of a parabola fitted along each variable tried."""
     shares = []
     for down, up in found.effects.values():
         curvature = up + down
@@ -226,12 +255,12 @@ def _steps_to_minimum(found: Findings) -> list[float]:
 
 
 def _equalised(found: Findings, step: Any, shares: list[float]) -> list[float]:
-    """Return steps that change the value about equally."""
+    """Return a step size per variable such that all steps change the value about equally."""
     known = effects(found)
     size = np.array([known[i] for i in range(found.n)])
     usual = float(np.median(size[size > 0]))
     factor = np.sqrt(usual / np.where(size > 0, size, usual))
-    # where parabolas say how far their minima are, the whole is made to fit them
+    # if every parabola has a minimum, scale the steps to the distances of these minima
     fit = 1.0
     if len(shares) == found.n:
         fit = float(np.median(np.array(shares) / 3 / factor))

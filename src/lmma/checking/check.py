@@ -1,4 +1,4 @@
-"""What kind of function is this? Some calls, and what they say."""
+"""The public function :func:`check`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lmma.checking import advice, words
+from lmma.checking import advice, report
 from lmma.checking.measure import measure
 from lmma.checking.probe import Probe
 from lmma.checking.report import CheckResult
 
 if TYPE_CHECKING:
+    from lmma.layers.bounds import Bounds
+    from lmma.numerics.checks import Seed
     from lmma.space import Space
-    from lmma.strategies.parts.bounds import Bounds
-    from lmma.strategies.parts.checks import Seed
 
-LEAST = 20  # calls below which nothing can be told
-# Arguments of a run that say what is called, and how: they belong to the suggestion
-OF_THE_CALL = ("args", "bounds", "integrality", "space", "vectorized", "common_random_numbers")
+MIN_CALLS = 20
+# Arguments that define the objective and how it is called: they are copied to the suggestion
+CALL_ARGUMENTS = (
+    "args", "bounds", "integrality", "space", "vectorized", "common_random_numbers", "maxfevals",
+)  # fmt: skip
 
 
 def check(
@@ -35,48 +37,53 @@ def check(
     vectorized: bool = False,
     common_random_numbers: bool | None = None,
     timeout: float | None = None,
+    maxfevals: int | None = None,
     calls: int = 100,
     maxtime: float | None = 300.0,
     rng: Seed = None,
     name: str | None = None,
 ) -> CheckResult:
-    """Say what kind of function this is, and how to minimise it, with lmma or without.
+    """Examine a function and recommend how to minimise it, with lmma or with SciPy.
 
-    Up to a hundred calls tell how long one takes, how many fail, how much values scatter, how many digits
-    they have, whether there are kinks, jumps or plateaus along lines, and how much each variable matters.
+    Up to 100 calls measure the time per call, the failure rate, the noise, the number of digits, kinks, jumps
+    and plateaus along lines, and the effect of each variable.
 
     Parameters
     ----------
     fun, x0, sigma0, args, bounds, integrality, space, vectorized, common_random_numbers
-        As :func:`lmma.minimize` takes them. Lines through x0 are three ``sigma0`` long, both ways.
+        As in :func:`lmma.minimize`. Lines through x0 extend three ``sigma0`` in both directions.
     timeout : float, optional
-        Seconds after which a call is given up; it then runs in a process of its own. Without it, a call that
-        hangs hangs this one.
+        Time limit per call in seconds; calls then run in a separate process. Without it, a call that hangs
+        blocks ``check``.
+    maxfevals : int, optional
+        Evaluations planned for the run. The check makes no more calls than that, but at least 20, and reports
+        the time that they take.
     calls : int
-        How often ``fun`` may be called, 20 or more.
+        Maximum number of calls, at least 20.
     maxtime : float or None
-        Seconds after which no further call is made.
+        Time in seconds after which no further call is made.
     rng : None, int, SeedSequence or Generator
-        Source of the directions; the same seed looks at the same points.
+        Random source of the directions; the same seed tries the same points.
     name : str, optional
-        What to call the function in the report.
+        Name of the function in the report.
 
     Returns
     -------
     CheckResult
         ``kind``, ``use`` ("scipy", "lmma" or "neither"), ``suggest`` for ``lmma.minimize(fun, x0,
-        **suggest)``, ``scipy`` for SciPy's, ``findings`` and ``advice`` in words; ``print`` shows it all.
+        **suggest)``, ``scipy`` for ``scipy.optimize.minimize``, and ``findings`` and ``advice`` as text.
+        ``print`` shows the complete report.
 
     Raises
     ------
     ValueError, TypeError
-        For arguments that cannot be meant, and for a ``fun`` that returns no number but something else. A
-        ``fun`` that fails, always or often, is no error: the report says so.
+        For invalid arguments, and if ``fun`` returns something other than a number. Failed calls are not an
+        error: the report counts them.
 
     Notes
     -----
-    What was not seen is not known: a function may jump where no line went. The noise of neighbours is that of
-    a difference table (More and Wild, 2011).
+    The check only sees the points it tries: it misses a jump that no line crosses. The noise between nearby
+    points is estimated by a difference table (More and Wild, 2011).
 
     Examples
     --------
@@ -92,25 +99,23 @@ def check(
     from lmma.run.options import RunOptions
     from lmma.run.run import Run
 
-    _checked(calls, maxtime)
+    _check_limits(calls, maxtime)
     options = RunOptions(
         args=args, bounds=bounds, integrality=integrality, space=space, vectorized=vectorized,
-        common_random_numbers=common_random_numbers, timeout=timeout, rng=rng,
+        common_random_numbers=common_random_numbers, timeout=timeout, maxfevals=maxfevals, rng=rng,
     )  # fmt: skip
     run = Run(fun, x0, sigma0, options)
-    probe = Probe(run, int(calls), maxtime)
+    budget = calls if options.maxfevals is None else max(MIN_CALLS, min(calls, options.maxfevals))
+    probe = Probe(run, int(budget), maxtime)
     try:
-        found = measure(probe, np.random.default_rng(list(run.key)))
+        found = measure(probe, np.random.default_rng(list(run.state.key)))
     finally:
         probe.close()
     kind = advice.kind_of(found, probe)
-    use = _use(kind, found, probe)
-    given = {name: getattr(options, name) for name in OF_THE_CALL}
-    suggest = {
-        name: value
-        for name, value in given.items()
-        if value is not None and value is not False and value != ()
-    }
+    use = _recommendation(kind, found, probe)
+    given = {name: getattr(options, name) for name in CALL_ARGUMENTS}
+    unset = {name: getattr(RunOptions(), name) for name in CALL_ARGUMENTS}
+    suggest = {name: value for name, value in given.items() if value is not unset[name]}
     if sigma0 is not None:
         suggest["sigma0"] = sigma0
     suggest = advice.suggestions(kind, found, probe) | suggest
@@ -118,35 +123,36 @@ def check(
         kind=kind,
         use=use,
         suggest=suggest,
-        scipy=advice.scipys_arguments(found, probe) if use == "scipy" else {},
-        findings=words.findings(kind, found, probe),
-        advice=words.sentences(kind, use, found, probe),
+        scipy=advice.scipy_arguments(found, probe) if use == "scipy" else {},
+        findings=report.findings(kind, found, probe),
+        advice=report.sentences(kind, use, found, probe),
         n=found.n,
         calls=probe.calls,
         failures=probe.failed,
-        seconds=advice.seconds_a_call(probe),
+        seconds=advice.seconds_per_call(probe),
         noise=found.level,
-        noise_share=words.noise_share(found),
+        noise_share=report.noise_share(found),
         digits=found.digits.significant if found.digits.rounded else 7 if found.digits.single else 16,
         smoothness=found.order,
         effects={
-            words.label(probe, i) if run.options.space else i: e for i, e in advice.effects(found).items()
+            report.label(probe, i) if run.options.space else i: e for i, e in advice.effects(found).items()
         },
-        errors=list(probe.evaluate.errors),
+        errors=list(probe.evaluate.record.errors),
         name=name or str(getattr(fun, "__name__", type(fun).__name__)),
     )
 
 
-def _use(kind: str, found: Any, probe: Probe) -> str:
+def _recommendation(kind: str, found: Any, probe: Probe) -> str:
     if kind in ("failing", "structureless", "constant"):
         return "neither"
     return "scipy" if advice.use_scipy(kind, found, probe) else "lmma"
 
 
-def _checked(calls: Any, maxtime: Any) -> None:
-    from lmma.strategies.parts.checks import checked_number, shown
+def _check_limits(calls: Any, maxtime: Any) -> None:
+    from lmma._text import shown
+    from lmma.numerics.checks import checked_number
 
-    if isinstance(calls, bool) or not isinstance(calls, int | np.integer) or calls < LEAST:
-        raise ValueError(f"calls must be a whole number of at least {LEAST}, got {shown(calls)}")
+    if isinstance(calls, bool) or not isinstance(calls, int | np.integer) or calls < MIN_CALLS:
+        raise ValueError(f"calls must be a whole number of at least {MIN_CALLS}, got {shown(calls)}")
     if maxtime is not None and not checked_number("maxtime", maxtime, ", or None for no limit") > 0:
         raise ValueError(f"maxtime must be positive, or None for no limit; got {shown(maxtime)}")

@@ -1,4 +1,4 @@
-"""Calls of a function that is being looked at: counted, timed, kept, and ended by a budget."""
+"""Evaluation of a function during a check: calls are counted, timed, recorded and limited."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.floating]
 Values = npt.NDArray[np.float64]
 
-HOPELESS = 12  # failed calls without a single value after which nobody goes on
-HANGS = 3  # calls in a row that were given up after a time-out
-INWARD = 0.1  # of its width: how far inside its bounds a coordinate is looked at
+MAX_FAILED = 12  # failed calls after which to stop if there is no value yet
+MAX_TIMEOUTS = 3  # likewise for timeouts
+MARGIN = 0.1  # distance of the centre from the bounds, relative to their width
 
 
-class Spent(Exception):
-    """No more calls are to be made."""
+class BudgetExhausted(Exception):
+    """The limit on calls or time is reached, or all calls fail."""
 
 
 class Probe:
-    """Calls an objective as a run would, for vectors inside its box.
+    """Evaluates an objective as a run would, at points inside its bounds.
 
     Parameters
     ----------
     run : Run
-        What would be run: its evaluator, start, step size and bounds are used.
+        Source of the evaluator, start, step size and bounds.
     calls : int
-        How often the objective may be called.
+        Maximum number of calls.
     maxtime : float or None
-        Seconds after which nothing more is asked.
+        Time limit in seconds.
 
     Attributes
     ----------
     x0, centre : ndarray, (n,)
-        The start, and the same moved inside where it lies on a bound: lines go through it.
+        The start, and the centre of all lines: the start, moved away from the bounds.
     step : ndarray, (n,)
-        The initial step size of each coordinate, 0 where nothing is to be varied.
+        The initial step size of each coordinate; 0 for coordinates that are not varied.
     discrete : bool
         Whether some coordinates are integers or choices.
     seconds : list of float
-        How long each call took.
+        Duration of each call.
     values : list of float
-        All numbers that came back.
+        All finite values returned.
     """
 
     def __init__(self, run: Run, calls: int, maxtime: float | None) -> None:
@@ -69,55 +69,54 @@ class Probe:
         discrete = _discrete(setup.limits, n)
         fixed = discrete | (self.lower == self.upper)
         self.discrete = bool(np.any(discrete))
-        if self.discrete:  # whole numbers and choices, as a candidate has them
-            self.x0[discrete] = run.strategy.ask()[0][discrete]
+        if self.discrete:  # a candidate has valid integers and choices
+            self.x0[discrete] = run.state.strategy.ask()[0][discrete]
         self.step[fixed] = 0.0
         self.centre = self._inside()
 
     @property
     def bounded(self) -> bool:
-        """Whether any coordinate has a bound."""
+        """True if any coordinate has a bound."""
         return bool(np.any(np.isfinite(self.lower)) or np.any(np.isfinite(self.upper)))
 
     @property
     def left(self) -> int:
-        """How many calls are left."""
+        """The number of calls left."""
         return self.limit - self.calls
 
     def _inside(self) -> Values:
-        """Return the start, moved inside where it lies on a bound."""
-        margin = np.minimum(INWARD * (self.upper - self.lower), self.step)
+        """Return the start, moved away from the bounds by a margin."""
+        margin = np.minimum(MARGIN * (self.upper - self.lower), self.step)
         return np.where(self.step > 0, np.clip(self.x0, self.lower + margin, self.upper - margin), self.x0)
 
     def at(self, points: npt.ArrayLike) -> Values:
-        """Return one value for each row, NaN where it failed; raise Spent where nothing more may be asked."""
-        rows = np.atleast_2d(np.asarray(points, dtype=np.float64)).astype(self.run.strategy.dtype)
-        found = np.full(len(rows), np.nan)
+        """Return one value per row, NaN if the call failed; raise BudgetExhausted at a limit."""
+        rows = np.atleast_2d(np.asarray(points, dtype=np.float64)).astype(self.run.state.strategy.dtype)
+        values = np.full(len(rows), np.nan)
         size = len(rows) if self.run.options.vectorized else 1
         for first in range(0, len(rows), size):
-            some = rows[first : first + size]
-            if self.left < len(some) or time.monotonic() > self._end:
-                raise Spent
-            found[first : first + size] = self._timed(some)
-        return found
+            batch = rows[first : first + size]
+            if self.left < len(batch) or time.monotonic() > self._end:
+                raise BudgetExhausted
+            values[first : first + size] = self._evaluate(batch)
+        return values
 
-    def _timed(self, rows: Array) -> Values:
-        began = time.perf_counter()
-        if self.run.seeds:  # another one for each call, as generations have
-            rows = self.evaluate.with_seed(rows, self._round + 1, self._round)
-            self._round += 1
-        values = self.evaluate(rows)
-        self.seconds += [(time.perf_counter() - began) / len(rows)] * len(rows)
+    def _evaluate(self, rows: Array) -> Values:
+        started = time.perf_counter()
+        seed = (self._round + 1, self._round) if self.run.seeds else None  # a different one for each call
+        self._round += 1
+        values = self.evaluate(rows, seed)
+        self.seconds += [(time.perf_counter() - started) / len(rows)] * len(rows)
         self.calls += len(rows)
         self.failed += int(np.count_nonzero(np.isnan(values)))
         self.values += values[np.isfinite(values)].tolist()
-        hung = self.evaluate.failures.get("timeout", 0)
-        if not self.values and (self.failed >= HOPELESS or hung >= HANGS):
-            raise Spent
+        timeouts = self.evaluate.record.failures.get("timeout", 0)
+        if not self.values and (self.failed >= MAX_FAILED or timeouts >= MAX_TIMEOUTS):
+            raise BudgetExhausted
         return values
 
     def direction(self, z: Values) -> Values:
-        """Return ``z`` in steps of the search, short enough for three of them either way to stay inside."""
+        """Return ``step * z``, clipped so that three such steps in both directions stay inside the bounds."""
         room = np.minimum(self.centre - self.lower, self.upper - self.centre)
         return np.asarray(np.clip(self.step * z, -room / 3, room / 3))
 
@@ -126,16 +125,16 @@ class Probe:
         return self.at(self.points(direction, places))
 
     def points(self, direction: Values, places: Values) -> Values:
-        """Return points on a line through the centre, never outside the box."""
+        """Return points on a line through the centre, clipped to the bounds."""
         return np.clip(self.centre + np.multiply.outer(places, direction), self.lower, self.upper)
 
     def close(self) -> None:
-        """Let go of processes."""
+        """Shut down worker processes."""
         self.evaluate.close()
 
 
 def _discrete(limits: dict[str, Any], n: int) -> npt.NDArray[np.bool_]:
-    """Return which coordinates are integers or choices."""
+    """Return a mask of the coordinates that are integers or choices."""
     integrality = limits.get("integrality")
     mask = np.zeros(n, dtype=np.bool_)
     if integrality is not None:

@@ -1,4 +1,4 @@
-"""What a shell may offer after a Tab, by argcomplete where it is installed."""
+"""Shell completion through argcomplete, if it is installed."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ from collections.abc import Callable
 from typing import Any
 
 
-def offer(action: argparse.Action, words: Callable[[], list[str]], *, between_commas: bool = False) -> None:
-    """Have a shell offer ``words()`` for an argument; where it takes several, after each comma."""
+def set_completer(
+    action: argparse.Action, choices: Callable[[], list[str]], *, comma_separated: bool = False
+) -> None:
+    """Complete an argument with ``choices()``; if ``comma_separated``, complete after each comma."""
 
     def completer(prefix: str = "", **_: Any) -> list[str]:
-        before = prefix[: prefix.rfind(",") + 1] if between_commas else ""
-        return [before + word for word in words()]
+        before = prefix[: prefix.rfind(",") + 1] if comma_separated else ""
+        return [before + word for word in choices()]
 
-    action.completer = completer  # type: ignore[attr-defined]  # argcomplete looks for it
+    action.completer = completer  # type: ignore[attr-defined]  # read by argcomplete
 
 
 def method_names() -> list[str]:
-    """Return what --method takes."""
-    from lmma.strategies.registry import methods
+    """Return the values of --method."""
+    from lmma.methods.registry import methods
 
     return ["auto", *methods()]
 
 
 def problem_names() -> list[str]:
-    """Return what the built-in problems are called."""
+    """Return the names of the built-in problems, with and without prefixes."""
     from lmma import problems
 
     return problems.names(wrapped=True)
 
 
-def complete_words(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell that asks, and exit; return where argcomplete is not installed."""
+def complete_and_exit(parser: argparse.ArgumentParser) -> None:
+    """Print completions for the shell and exit; return if argcomplete is not installed."""
     try:
         import argcomplete
     except ImportError:

@@ -1,16 +1,16 @@
-"""``lmma methods``."""
+"""The command ``lmma methods``: list the methods with their cost and memory."""
 
 from __future__ import annotations
 
 import argparse
 import re
 
+from lmma._text import text_table
 from lmma.cli import arguments
-from lmma.output.tables import text_table
 
-SIZES = (1_000, 100_000)  # where the memory is told unless asked otherwise
+SIZES = (1_000, 100_000)  # dimensions for which memory is shown by default
 EPILOG = """\
-Memory is that of a whole run with the default population, candidates included.
+Memory is the total for a run with the default population, including the candidates.
 
 examples:
   lmma methods
@@ -21,30 +21,30 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    parser.add_argument("--dim", metavar="N", type=arguments.count, help="tell the memory for N variables")
+    parser.add_argument("--dim", metavar="N", type=arguments.count, help="show memory use for N variables")
     parser.add_argument(
-        "--verbose", action="store_true", help="also tell which kernels are in use and the free memory"
+        "--verbose", action="store_true", help="also show the kernels in use and the free memory"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the methods."""
+    from lmma._text import readable_size
+    from lmma.methods import methods, strategy_class
     from lmma.minimize import choose_method
-    from lmma.strategies import methods, strategy_class
-    from lmma.strategies.parts.memory import available_memory, readable
-    from lmma.strategies.parts.recombination import default_popsize
+    from lmma.numerics.memory import available_memory
+    from lmma.numerics.recombination import default_popsize
 
     sizes = SIZES if args.dim is None else (args.dim,)
-    rows = [["name", "cost per sample", *(f"memory, n={n:,}" for n in sizes), "what it is"]]
+    rows = [["name", "cost per sample", *(f"memory, n={n:,}" for n in sizes), "description"]]
     for name in methods():
         cls = strategy_class(name)
         text, cost = _described(cls.__doc__ or "")
-        memory = [readable(cls.memory(n, default_popsize(n))) for n in sizes]
+        memory = [readable_size(cls.memory(n, default_popsize(n))) for n in sizes]
         rows.append([name, cost, *memory, text])
     chosen = dict.fromkeys(choose_method(n) for n in sizes)
-    rows.append(
-        ["auto", "", *("" for _ in sizes), f"the default, by n, budget and memory: {' or '.join(chosen)}"]
-    )
+    auto = f"default; depends on n, free memory, constraints and integers: {' or '.join(chosen)}"
+    rows.append(["auto", "", *("" for _ in sizes), auto])
     print(text_table(rows, right=range(2, 2 + len(sizes))))
     if args.verbose:
         from lmma import kernels
@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> int:
         free = available_memory()
         print()
         print(f"kernels      {kernels.in_use()}")
-        print(f"free memory  {'unknown' if free is None else readable(free)}")
+        print(f"free memory  {'unknown' if free is None else readable_size(free)}")
     return 0
 
 
 def _described(doc: str) -> tuple[str, str]:
-    """Return the first line of a strategy's docstring and the cost per sample that it names."""
+    """Split the first line of a strategy's docstring into description and cost per sample."""
     line = doc.strip().partition("\n")[0].rstrip(".")
     cost = re.search(r"O\((?:[^()]|\([^()]*\))*\)", line)
     text = re.sub(r",? *O\(.*\)(?: (?:a|per) sample)?", "", line)

@@ -1,13 +1,13 @@
-"""``lmma problems``."""
+"""The command ``lmma problems``: list the built-in problems."""
 
 from __future__ import annotations
 
 import argparse
 
-from lmma.output.tables import text_table
+from lmma._text import text_table
 
 EPILOG = """\
-A name may have rotated- or shifted- before it, or both: rotated-cigar, shifted-rotated-cigar.
+Prefix a name with rotated- or shifted-, or both: rotated-cigar, shifted-rotated-cigar.
 
 examples:
   lmma problems
@@ -25,8 +25,8 @@ def run(args: argparse.Namespace) -> int:
     from lmma import problems
 
     print(
-        text_table([["name", "what it is"], *([name, problems.get(name).doc] for name in problems.names())])
+        text_table([["name", "description"], *([name, problems.get(name).doc] for name in problems.names())])
     )
     print()
-    print("Each also as rotated-NAME (coordinates mixed) and shifted-NAME (optimum moved).")
+    print("Variants of each: rotated-NAME (rotated coordinates) and shifted-NAME (shifted optimum).")
     return 0

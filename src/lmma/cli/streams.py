@@ -1,4 +1,4 @@
-"""Standard streams that may fail: nothing dies of a full disk or a closed terminal that it prints to."""
+"""Standard streams whose failures do not end the program: a full disk, a closed terminal."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 
-class Unfailing:
-    """A text stream whose failures are kept in ``error`` instead of being raised.
+class TolerantStream:
+    """A text stream that stores a failure in ``error`` instead of raising it.
 
-    A reader of a pipe that has seen enough is no failure: where it is to end the program, it does.
+    With ``raise_broken_pipe``, BrokenPipeError is raised: the reader has closed the pipe, so the program
+    can end.
     """
 
-    def __init__(self, stream: TextIO, *, ends_with_its_reader: bool = False) -> None:
+    def __init__(self, stream: TextIO, *, raise_broken_pipe: bool = False) -> None:
         self.stream = stream
-        self.ends_with_its_reader = ends_with_its_reader
+        self.raise_broken_pipe = raise_broken_pipe
         self.error: Exception | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        """Write ``text``, unless an earlier one has failed."""
+        """Write ``text``; do nothing after an earlier failure."""
         return self._do("write", text) or len(text)
 
     def flush(self) -> None:
-        """Hand on what has been written."""
+        """Flush the underlying stream."""
         self._do("flush")
 
-    def abandon(self) -> None:
-        """Have what could not be written go nowhere: Python would try again at its exit, and complain."""
+    def discard_output(self) -> None:
+        """Redirect the stream to the null device, because Python flushes it again at exit and would fail."""
         with contextlib.suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.stream.fileno())
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.stream.fileno())
+            os.close(null)
 
     def _do(self, call: str, *args: Any) -> Any:
         if self.error is not None:
@@ -44,21 +45,21 @@ class Unfailing:
         try:
             return getattr(self.stream, call)(*args)
         except BrokenPipeError as error:
-            if self.ends_with_its_reader:
+            if self.raise_broken_pipe:
                 raise
             self.error = error
-        except (OSError, ValueError) as error:  # ValueError: it is closed
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
             self.error = error
         return None
 
 
 @contextlib.contextmanager
-def unfailing_streams() -> Iterator[tuple[Unfailing, Unfailing]]:
-    """Have standard output and standard error that never raise; those that are closed lead nowhere."""
+def tolerant_streams() -> Iterator[tuple[TolerantStream, TolerantStream]]:
+    """Replace standard output and error by tolerant streams; writing to a closed one stores an error."""
     before = sys.stdout, sys.stderr
-    nowhere = _fill_closed_descriptors() if None in before else None
-    out = Unfailing(before[0] or nowhere, ends_with_its_reader=True)  # type: ignore[arg-type]
-    err = Unfailing(before[1] or nowhere)  # type: ignore[arg-type]
+    null = _fill_closed_descriptors() if None in before else None
+    out = TolerantStream(before[0] or null, raise_broken_pipe=True)  # type: ignore[arg-type]
+    err = TolerantStream(before[1] or null)  # type: ignore[arg-type]
     sys.stdout, sys.stderr = out, err
     try:
         yield out, err
@@ -67,16 +68,19 @@ def unfailing_streams() -> Iterator[tuple[Unfailing, Unfailing]]:
         err.flush()
         for stream in (out, err):
             if stream.error is not None:
-                stream.abandon()
-        if nowhere is not None:
-            nowhere.close()
+                stream.discard_output()
+        if null is not None:
+            with contextlib.suppress(OSError):  # text that was not flushed
+                null.close()
 
 
 def _fill_closed_descriptors() -> TextIO:
-    """Return a stream that leads nowhere, after filling the places of closed ones.
+    """Open the null device for descriptors 0 to 2 if they are closed; return a stream that fails on output.
 
-    The next file to be opened would get the number of standard error, and messages not meant for it.
+    Otherwise the next file to be opened could get the descriptor of standard error and receive its messages.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
-    return os.fdopen(descriptor, "w", encoding="utf-8")
+    os.close(descriptor)
+    # open for reading only, so that flushing fails as it would on the closed descriptor
+    return os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")

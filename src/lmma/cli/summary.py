@@ -1,4 +1,4 @@
-"""A finished run, summed up for people and for programs."""
+"""Summary of a finished run, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lmma.cli import status
-from lmma.cli.options import in_shell
-from lmma.run.result import message
+from lmma.cli.options import as_flag
+from lmma.run.result import point_of
 from lmma.space import Space
 
 if TYPE_CHECKING:
-    from scipy.optimize import OptimizeResult
-
+    from lmma.run.result import RunResult
     from lmma.run.run import Run
+    from lmma.space.point import Point
 
 SHOWN = 6  # coordinates of x in the summary
-NAMED = 20  # variables of a space there
+NAMED = 20  # variables of a space in the summary
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A finished run and what is said about it on the command line."""
+    """A finished run and its report on the command line."""
 
     name: str  # of the objective
     run: Run
-    result: OptimizeResult
+    result: RunResult
     seed: int
     seconds: float
+    begun: tuple[int, float] = (0, 0.0)  # evaluations and seconds of earlier processes
 
     @property
     def n(self) -> int:
-        """The number of variables, each entry of an array counted."""
+        """The number of variables, counting every entry of an array."""
         return len(self.vector)
 
     @property
@@ -46,19 +47,19 @@ class Summary:
 
     @property
     def x(self) -> Any:
-        """The best point as JSON has it: a list, or values by name."""
+        """The best point for JSON: a list, or values by name."""
         return self._as_json("x")
 
     def _as_json(self, name: str) -> Any:
         if self.run.options.space is None:
             return [float(value) for value in self.result[name]]
-        from lmma.run.variables import as_json
+        from lmma.run.observers.json_log import as_json
 
         return as_json(self.result[name])
 
     @property
     def variables(self) -> list[tuple[str, float, str]]:
-        """What each variable is called, where it lies between its limits, and its value; of a space."""
+        """Name, position between the limits (0 to 1) and value of each variable; empty without a space."""
         space = self.run.options.space
         if not isinstance(space, Space):
             return []
@@ -66,12 +67,12 @@ class Summary:
             value for name, _, _ in space.searched() for value in np.ravel(self.result.x[name]).tolist()
         ]
         units = [v.unit_of_measure for _, v, _ in space.searched() for _ in range(v.size)]
-        texts = [f"{_told(value)} {unit}".strip() for value, unit in zip(values, units, strict=True)]
+        texts = [f"{_format(value)} {unit}".strip() for value, unit in zip(values, units, strict=True)]
         return list(zip(space.labels, space.positions(self.vector).tolist(), texts, strict=True))
 
     @property
     def title(self) -> str:
-        """What was run, in a few words."""
+        """Method, objective and number of variables."""
         return f"{self.result.method} on {self.name}, n = {self.n}"
 
     @property
@@ -81,37 +82,52 @@ class Summary:
             return status.INTERRUPTED
         if self.result.nfev > 0 and not math.isfinite(self.result.fun):
             return status.ALL_FAILED
-        return status.OK if self.result.success else status.UNSOLVED
+        if self.result.get("maxcv", 0.0) > self.run.options.feasibility_tol:
+            return status.UNSOLVED
+        return status.OK if self.result.success or within_budget(self.result) else status.UNSOLVED
 
     @property
     def message(self) -> str:
-        """Why the run ended, in words of the command line."""
-        assert self.run.stop is not None
-        return message(self.run, self.run.stop, in_shell)
+        """The reason for stopping, with arguments spelled as command-line options."""
+        return self.run.message(as_flag)
 
     @property
     def popsize(self) -> int:
-        """The population size the run began with."""
+        """The initial population size."""
         return self.run.first_popsize
 
     @property
     def sigma0(self) -> float:
-        """The step size that the run began with; the geometric mean of one for each coordinate."""
+        """The initial step size; the geometric mean if there is one per coordinate."""
         return math.exp(float(np.mean(np.log(self.run.setup.sigma0))))
 
+    @property
+    def total_seconds(self) -> float:
+        """The time of this process and of those that it continues."""
+        return self.begun[1] + self.seconds
+
+    @property
+    def _time(self) -> str:
+        """The time and the rate of this process, with startup; after a resume also the total time."""
+        if self.seconds <= 0:
+            return f"{self.seconds:.3g} s"
+        rate = max(0, self.result.nfev - self.begun[0]) / self.seconds
+        shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+        text = f"{self.seconds:.3g} s including startup, {shown} evaluations/s"
+        return text + (f"; {self.total_seconds:.3g} s in total" if self.begun[0] else "")
+
     def as_text(self, plot: Path | None = None, save_x: Path | None = None) -> str:
-        """Return a summary for people."""
+        """Return the summary as text."""
         result = self.result
         found = math.isfinite(result.fun)
-        rate = f", {result.nfev / self.seconds:,.0f} evaluations/s" if self.seconds > 0 else ""
         most = max(run.popsize for run in result.runs)
         grown = f", then up to {most}" if len(result.runs) > 1 or most > self.popsize else ""
         rows = [
             ("best value", self._value if found else "none"),
             ("stopped", self.message),
             ("evaluations", f"{result.nfev:,} in {result.nit:,} generations of {self.popsize}{grown}"),
-            ("time", f"{self.seconds:.3g} s{rate}"),
-            ("step size", f"{result.sigma:.3g} (began at {self.sigma0:.3g})"),
+            ("time", self._time),
+            ("step size", f"{result.sigma:.3g} (initially {self.sigma0:.3g})"),
             ("seed", str(self.seed)),
         ]
         if found and self.run.options.space is None:
@@ -119,23 +135,28 @@ class Summary:
         elif found:
             rows[1:1] = self._named_rows()
         if result.get("noise", {}).get("found"):
-            rows.append(("noise", noise_in_words(result.noise, self.run.options.noise)))
+            rows.append(("noise", describe_noise(result.noise, self.run.options.noise)))
         if "maxcv" in result:
             rows.insert(1, ("violation", f"{result.maxcv:.3g}"))
+        if (calls := result.get("calls")) is not None and calls < result.nfev - self.begun[0]:
+            rows[-3:-3] = [("calls", f"{calls:,} of fun; the other values were known")]
         if result.failures:
             rows.append(("failed", f"{result.failures:,} evaluations"))
-            rows += [("", f"{error.kind}: {error.message}") for error in result.errors[:1]]
+            rows += [("", str(error)) for error in result.errors[:1]]
         if result.late or result.deaths:
             rows.append(
-                ("workers", f"{result.deaths:,} died and were replaced; {result.late:,} results were late")
+                ("workers", f"{result.deaths:,} died and were replaced; {result.late:,} results came late")
             )
         if len(result.runs) > 1:
             rows.append(
-                ("restarts", "; ".join(f"{run.best_fun:.4g} of {run.popsize}" for run in result.runs))
+                (
+                    "restarts",
+                    "; ".join(f"{run.best_fun:.4g} with popsize {run.popsize}" for run in result.runs),
+                )
             )
         rows += [("warning", text) for text in result.warnings]
         rows += [
-            (what, str(path)) for what, path in (("plot", plot), ("x saved", save_x)) if path is not None
+            (label, str(path)) for label, path in (("plot", plot), ("x saved", save_x)) if path is not None
         ]
         indent = "\n" + " " * 15
         return "\n".join(
@@ -144,32 +165,20 @@ class Summary:
 
     @property
     def _value(self) -> str:
-        """What was found; under noise with its standard error, and no more digits than that bears."""
+        """The best value; under noise with its standard error and with fewer digits."""
         error = self.result.get("fun_error", math.nan)
         if not math.isfinite(error):
             return f"{self.result.fun:.10g}"
-        return f"{self.result.fun:.6g} +- {error:.2g} (the luckiest seen: {self.result.fun_seen:.6g})"
+        return f"{self.result.fun:.6g} +- {error:.2g} (best observed: {self.result.fun_seen:.6g})"
 
     def _named_rows(self) -> list[tuple[str, str]]:
-        """Return a row for each variable, of the first few; an array is one of them."""
-        space = self.run.options.space
-        assert isinstance(space, Space)
-        rows = []
-        for name, variable, _ in space.searched():
-            value = self.result.x[name]
-            text = (
-                _told(value)
-                if variable.extent == ()
-                else f"[{_few([_told(v) for v in np.ravel(value).tolist()])}]"
-            )
-            rows.append(("", f"{name} = {text} {variable.unit_of_measure}".rstrip()))
-        shown = rows[:NAMED] + (
-            [("", f"and {len(rows) - NAMED} more: --json or --save-x")] if len(rows) > NAMED else []
-        )
-        return [("x", shown[0][1]), *shown[1:]]
+        """Return one row per variable, at most NAMED; an array is one row."""
+        point = point_of(self.result)
+        assert point is not None
+        return named_rows(point, "use --json or --save-x")
 
     def as_json(self) -> str:
-        """Return the result as one JSON object; what is not finite is null."""
+        """Return the result as a JSON object, with null for numbers that are not finite."""
         result = self.result
         fields = {
             "objective": self.name,
@@ -183,7 +192,9 @@ class Summary:
             "target": self.run.options.ftarget,
             "nfev": result.nfev,
             "nit": result.nit,
+            **({"calls": result.calls} if "calls" in result else {}),
             "seconds": self.seconds,
+            "total_seconds": self.total_seconds,
             "seed": self.seed,
             "popsize": self.popsize,
             "sigma0": self.sigma0,
@@ -196,7 +207,7 @@ class Summary:
             "warnings": result.warnings,
             "errors": [asdict(error) for error in result.errors],
             "x": self.x,
-            **_of_constraints(result),
+            **_constraint_fields(result),
         }
         if "noise" in result:
             fields["noise"] = _finite(result.noise)
@@ -213,17 +224,32 @@ class Summary:
         return json.dumps(_finite(fields), allow_nan=False)
 
 
-def noise_in_words(noise: dict[str, Any], treatment: str | None) -> str:
-    """Return in a line how far ranks could be trusted, and what was done about it."""
-    words = f"quality of ranks {max(0.0, noise['quality']):.2f} (1 without noise, 0 by chance)"
+def named_rows(point: Point, hint: str) -> list[tuple[str, str]]:
+    """Return one row per variable of a point, at most NAMED; ``hint`` tells how to get the others."""
+    lines = point.lines(NAMED)
+    if (more := len(point.values) - len(point.fixed) - len(lines)) > 0:
+        lines.append(f"and {more:,} more ({hint})")
+    return [("x" if k == 0 else "", line) for k, line in enumerate(lines)]
+
+
+def within_budget(result: RunResult) -> bool:
+    """Return whether a budget that the user gave ended the run."""
+    from lmma.run.stopping import ending_of
+
+    return ending_of(result.reason).budget_exhausted or result.reason == "allowance"
+
+
+def describe_noise(noise: dict[str, Any], treatment: str | None) -> str:
+    """Return a line on the reliability of the ranking and the noise treatment."""
+    text = f"rank quality {max(0.0, noise['quality']):.2f} (1: no noise, 0: random order)"
     if noise["repeats"] > 1:
-        what = "times the candidates" if treatment == "population" else "evaluations a candidate"
-        words += f", {noise['repeats']:.3g} {what}"
-    return words + (f", learning rate {noise['rate']:.2g}" if noise["rate"] < 1 else "")
+        unit = "times the candidates" if treatment == "population" else "evaluations per candidate"
+        text += f", {noise['repeats']:.3g} {unit}"
+    return text + (f", learning rate {noise['rate']:.2g}" if noise["rate"] < 1 else "")
 
 
-def _of_constraints(result: OptimizeResult) -> dict[str, Any]:
-    """Return what JSON says of constraints, if there are any; None for what is not finite."""
+def _constraint_fields(result: RunResult) -> dict[str, Any]:
+    """Return the JSON fields on constraints, if any, with None for numbers that are not finite."""
     if "maxcv" not in result:
         return {}
     numbers = {name: result[name] for name in ("constr", "multipliers") if result[name] is not None}
@@ -234,14 +260,14 @@ def _of_constraints(result: OptimizeResult) -> dict[str, Any]:
 
 
 def _first_few(x: Any) -> str:
-    return f"[{_few([f'{value:.6g}' for value in x[: SHOWN + 1]])}]"
+    return f"[{_abbreviate([f'{value:.6g}' for value in x[: SHOWN + 1]])}]"
 
 
-def _few(texts: list[str]) -> str:
+def _abbreviate(texts: list[str]) -> str:
     return ", ".join(texts[:SHOWN]) + (", ..." if len(texts) > SHOWN else "")
 
 
-def _told(value: Any) -> str:
+def _format(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

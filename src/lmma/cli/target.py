@@ -1,4 +1,4 @@
-"""What to minimise: a built-in problem, ``module:function``, or an external program."""
+"""The objective: a built-in problem, ``module:function``, or an external program."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """An objective, how it is called, and the problem behind it if it is a built-in one."""
+    """An objective, its name and call convention, and its built-in problem if it is one."""
 
     name: str
     function: Callable[..., Any]
@@ -34,24 +35,22 @@ class Target:
 def find_target(
     name: str | None, command: str | None, vectorized: bool, space: Space | None = None
 ) -> Target:
-    """Return what the arguments name, or say what is wrong with them."""
+    """Return the objective that the arguments name, or raise UsageError."""
     if (name is None) == (command is None):
         given = "neither" if name is None else "both"
         raise UsageError(
-            f"give either TARGET (a problem or module:function) or --command, got {given}"
+            f"expected either TARGET (a problem or module:function) or --command, got {given}"
             " (see lmma minimize --help)"
         )
     if command is not None:
         if vectorized:
-            raise UsageError("--vectorized is for Python functions: a program takes one candidate at a time")
+            raise UsageError("--vectorized cannot be combined with --command: a program takes one candidate")
         return _program(command, space)
     assert name is not None
     if ":" in name:
         return _function(name, vectorized)
     if space is not None:
-        raise UsageError(
-            f"--space has names, which the built-in problem {name} does not know: give module:function"
-        )
+        raise UsageError(f"--space cannot be combined with the built-in problem {name}: use module:function")
     return _problem(name)
 
 
@@ -61,15 +60,15 @@ def _problem(name: str) -> Target:
     try:
         problem = problems.get(name)
     except ValueError as error:
-        raise UsageError(f"{error}. A function of your own is module:function") from None
+        raise UsageError(f"{error}. For a Python function, use module:function") from None
     return Target(name, problem, vectorized=True, problem=problem)
 
 
 def import_here(module_name: str) -> ModuleType:
-    """Import a module that the user named, modules of the current directory first, as ``python -m`` does.
+    """Import a user's module, searching the current directory first, as ``python -m`` does.
 
-    Afterwards the directory is searched last: a stray ``json.py`` there takes the place of nothing that lmma
-    itself imports. Worker processes have it first as well, while they load the user's code.
+    Afterwards the directory moves to the end of the path, so that a stray ``json.py`` in it cannot replace a
+    module that lmma imports. Worker processes do the same while they load the user's code.
     """
     from lmma.evaluation.pool import processes
 
@@ -79,12 +78,12 @@ def import_here(module_name: str) -> ModuleType:
         return importlib.import_module(module_name)
     finally:
         sys.path.append(sys.path.pop(sys.path.index(here)) if here in sys.path else here)
-        if here not in processes.first_for_the_user:
-            processes.first_for_the_user.append(here)
+        if here not in processes.user_path:
+            processes.user_path.append(here)
 
 
 def import_methods_here(methods: Iterable[str]) -> None:
-    """Import the modules of methods given as ``module:Class``; what is wrong is said by who uses them."""
+    """Import the modules of methods given as ``module:Class``; errors are reported when they are used."""
     for method in methods:
         if ":" in method:
             with contextlib.suppress(Exception):
@@ -92,36 +91,49 @@ def import_methods_here(methods: Iterable[str]) -> None:
 
 
 def _function(name: str, vectorized: bool) -> Target:
-    function = named_object(name, "TARGET")
+    function = import_object(name, "TARGET")
     if not callable(function):
         raise UsageError(f"{name} is {function!r:.60}, not a function")
     return Target(name, function, vectorized)
 
 
-def named_object(name: str, argument: str) -> Any:
-    """Return what ``module:name`` names, imported from the current directory if it is there."""
+def import_object(name: str, argument: str) -> Any:
+    """Import the object named by ``module:name``, searching the current directory first."""
     module_name, _, path = name.partition(":")
     if not module_name or not path:
         raise UsageError(f"{argument} must be module:function, such as mymodule:loss, got {name!r}")
+    if module_name.endswith(".py"):
+        module_name = _module_of(module_name, argument)
     try:
         module = import_here(module_name)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         inner = next((f for f in reversed(frames) if "importlib" not in f.filename), None)
-        own = inner is not None and inner.filename != __file__
-        where = f" at {inner.filename}:{inner.lineno}" if own and inner is not None else ""
+        in_module = inner is not None and inner.filename != __file__
+        where = f" at {inner.filename}:{inner.lineno}" if in_module and inner is not None else ""
         raise UsageError(f"cannot import {module_name!r}{where}: {type(error).__name__}: {error}") from None
     try:
         return functools.reduce(getattr, path.split("."), module)
     except AttributeError:
-        from lmma.strategies.parts.checks import nearest
+        from lmma._text import nearest
 
         known = [word for word in dir(module) if callable(getattr(module, word, None))]
         raise UsageError(f"module {module_name!r} has no {path!r}{nearest(path, known)}") from None
 
 
-def travel_by_value(function: Callable[..., Any]) -> None:
-    """Have a function of the current directory reach machines that do not have its file."""
+def _module_of(file: str, argument: str) -> str:
+    """Return the name of the module in ``file``, given by its path from the current directory."""
+    parts = Path(file).with_suffix("").parts
+    if not all(part.isidentifier() for part in parts):
+        raise UsageError(
+            f"{argument}: {file} must be a file in or below the current directory, and a valid module name: "
+            f"change to its directory and use {Path(file).stem}:function"
+        )
+    return ".".join(parts)
+
+
+def pickle_by_value(function: Callable[..., Any]) -> None:
+    """Pickle a function of the current directory by value, for machines that do not have its file."""
     import cloudpickle
 
     module = sys.modules.get(getattr(function, "__module__", None) or "")
@@ -131,13 +143,12 @@ def travel_by_value(function: Callable[..., Any]) -> None:
 
 
 def _program(command: str, space: Space | None) -> Target:
-    from lmma.evaluation.named_program import NamedProgram
-    from lmma.evaluation.program import Program
+    from lmma.evaluation.program import NamedProgram, Program
 
     try:
         program = Program(command) if space is None else NamedProgram(command, space)
     except ValueError as error:
         raise UsageError(f"--command: {error}") from None
-    if shutil.which(program.words[0]) is None:
-        raise UsageError(f"--command: there is no program {program.words[0]!r} that can be run")
+    if shutil.which(program.argv[0]) is None:
+        raise UsageError(f"--command: no executable program {program.argv[0]!r}")
     return Target(command, program)

@@ -1,4 +1,4 @@
-"""``lmma train``."""
+"""The command ``lmma train``: train or play a policy for a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import json
 import math
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -19,23 +18,29 @@ if TYPE_CHECKING:
 
     from lmma.integrations.gymnasium.train import Prepared, TrainingResult
 
-# of the options of a run, those that mean nothing for weights of a policy
+# Options of a run that do not apply to the weights of a policy
 WITHOUT = frozenset((
     "bounds", "boundary", "integrality", "space", "constraints", "constraint_handling", "feasibility_tol",
-    "inject", "vectorized", "ftarget", "quorum",
+    "inject", "vectorized", "ftarget", "quorum", "archive", "archive_new",
 ))  # fmt: skip
 
 EPILOG = f"""\
 ENV
-  A name that Gymnasium knows, such as CartPole-v1; module:Name imports the module first, which registers it.
-  Observations are arrays of numbers, actions are numbers or one of several.
+  A registered Gymnasium environment such as CartPole-v1. module:Name imports the module first, to register
+  its environments. Observations must be arrays of numbers; actions are arrays of numbers or discrete.
 
-  What is judged, drawn and saved is the mean policy of the search over fresh episodes, not the luckiest
-  candidate. --max-evaluations counts candidates, each with --episodes episodes.
+  The policy that is tested, plotted and saved is the mean of the search distribution, not the best candidate;
+  its reward is measured over fresh episodes. --max-evaluations counts candidates, each with --episodes
+  episodes.
 
-  With --checkpoint the same command goes on where it was, to the same policy bit for bit.
+  With --checkpoint, repeat the same command to continue; the resulting policy is the same bit for bit.
 
-{status.EXPLAINED}
+exit status:
+    0  completed: solved, converged without a threshold, or budget used up (--max-evaluations,
+       --max-generations, --max-time)
+    1  stopped early (stagnated, diverged, out of memory), or converged without reaching --solved; the policy
+       is still evaluated and saved
+{status.EXPLAINED[status.EXPLAINED.index("    2  ") :]}
 examples:
   lmma train CartPole-v1 --seed 1 --save cartpole.npz --plot cartpole.svg
   lmma train Pendulum-v1 --policy mlp:16 --episodes 4 --solved -250 --max-evaluations 4000
@@ -45,70 +50,73 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command: those of a training, and of the run behind it."""
+    """Add the arguments of the command: the training options and the options of the run."""
     from lmma.cli.options import add_run_options
 
     parser.epilog = EPILOG
-    parser.add_argument("env", metavar="ENV", help="an environment of Gymnasium, see below")
-    add = parser.add_argument_group("what to train").add_argument
+    parser.add_argument("env", metavar="ENV", help="Gymnasium environment, see below")
+    add = parser.add_argument_group("training options").add_argument
     add(
         "--policy",
         metavar="NAME",
-        help="linear (the default), or mlp:64,64 for hidden layers of 64 and 64 units",
+        help="linear, or a network such as mlp:64,64 with two hidden layers of 64 units (default: linear)",
     )
     add(
         "--episodes", metavar="N", type=arguments.count,
-        help="episodes of each candidate, the same for all of a generation (default: 1; with --play 100)",
+        help="episodes per candidate, the same for all candidates of a generation (default: 1; 100 with "
+        "--play)",
     )  # fmt: skip
     add(
         "--solved", metavar="REWARD", type=arguments.number_or_none, default=argparse.SUPPRESS,
-        help="stop when the mean policy earns this on average over fresh episodes; none: do not "
-        "(default: the environment's own threshold, if it has one)",
+        help="stop when the mean policy reaches this average reward over fresh episodes; none to disable "
+        "(default: the threshold of the environment, if it has one)",
     )  # fmt: skip
     add(
         "--test-episodes", metavar="N", type=arguments.count,
-        help="fresh episodes that judge the final policy; a tenth of them make a point of the curve "
+        help="fresh episodes to evaluate the final policy; each point of the learning curve uses a tenth "
         "(default: 100)",
     )  # fmt: skip
-    add("--no-normalise", action="store_true", help="take observations as they are")
+    add("--no-normalise", action="store_true", help="do not normalise observations")
     add(
         "--env-option", metavar="NAME=VALUE", type=arguments.constant, action="append",
-        help="an argument of the environment, such as max_episode_steps=200; may be repeated",
+        help="argument of the environment, such as max_episode_steps=200; may be repeated",
     )  # fmt: skip
     add(
         "--sigma0", metavar="STEP", type=arguments.positive,
-        help="initial step of the outputs of each layer (default: 1; 0.3 for a linear policy whose actions "
-        "are numbers)",
+        help="initial step size, in terms of the outputs of each layer (default: 1; 0.3 for a linear policy "
+        "with continuous actions)",
     )  # fmt: skip
 
     add_run_options(parser, {}, without=WITHOUT)
 
-    add = parser.add_argument_group("what to show").add_argument
-    add("--save", metavar="FILE", help="write the policy to a .npz file, for --play and load_policy")
-    add("--plot", metavar="FILE", help="draw the learning curve into a .png, .svg or .pdf file")
-    add("--json", action="store_true", help="print the result as JSON, and nothing else, on standard output")
-    add("--quiet", action="store_true", help="show no progress")
-    add("--play", metavar="FILE", help="train nothing: evaluate a saved policy over fresh episodes")
+    add = parser.add_argument_group("output options").add_argument
+    add("--save", metavar="FILE", help="write the policy to a .npz file, for --play and load_policy()")
+    add("--plot", metavar="FILE", help="plot the learning curve to a .png, .svg or .pdf file")
+    add("--json", action="store_true", help="print only the result, as JSON, on standard output")
+    add("--quiet", action="store_true", help="do not show progress")
+
+    add = parser.add_argument_group("playback").add_argument
+    add("--play", metavar="FILE", help="evaluate a saved policy over fresh episodes instead of training")
     add("--render", action="store_true", help="with --play: show the first episodes in a window")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train or play, print what came out, and return the exit status."""
+    """Train or play, print the result and return the exit status."""
     try:
-        import lmma.integrations.gymnasium  # noqa: F401 (whether it can be)
+        import lmma.integrations.gymnasium  # noqa: F401 (checks that Gymnasium is installed)
     except ImportError as error:
-        raise UsageError(str(error).replace("lmma.integrations.gymnasium", "lmma train")) from None
+        raise UsageError(str(error).replace("lmma.integrations.gymnasium", "train")) from None
     if args.play is not None:
         return _play(args)
     if args.render:
-        raise UsageError("--render is about a saved policy: name it with --play")
-    from lmma.cli.minimize import plot_file, refuse_one_file_for_two, write_outputs
+        raise UsageError("--render requires a saved policy: specify it with --play")
+    from lmma.cli.minimize import check_distinct_files, plot_file, same_folder, write_outputs
 
     plot = plot_file(args)
     save = None if args.save is None else arguments.writable(args.save, "--save", (".npz",))
-    refuse_one_file_for_two(args, ("checkpoint", "log", "plot", "save"))
-    with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
-        trained, seed = _trained(args)
+    check_distinct_files(args, ("checkpoint", "log", "plot", "save"))
+    with same_folder(), contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
+        trained, seed = _train(args)
     written = write_outputs(
         ("--save", save, trained.policy.save), ("--plot", plot, lambda path: _plot(path, trained))
     )
@@ -116,31 +124,31 @@ def run(args: argparse.Namespace) -> int:
     return _status(trained) if written else status.UNWRITTEN
 
 
-def _trained(args: argparse.Namespace) -> tuple[TrainingResult, int]:
-    """Train, interrupted where nothing is lost; return what came out, and the seed."""
-    from lmma.cli.options import in_shell, respelled
+def _train(args: argparse.Namespace) -> tuple[TrainingResult, int]:
+    """Train with safe interruption; return the result and the seed."""
+    from lmma.cli.options import as_flag, with_flags
     from lmma.cli.target import import_methods_here
     from lmma.evaluation.failures import WorkersError
     from lmma.run.checkpoint import CheckpointError
-    from lmma.run.interrupts import Interrupts
+    from lmma.run.interrupts import Interrupts, ending_signals
 
     import_methods_here([getattr(args, "method", "")])
     try:
-        training, seed = _prepared(args)
+        training, seed = _prepare_training(args)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     except (ValueError, TypeError, MemoryError, OSError) as error:
-        raise UsageError(_in_words_of_the_shell(respelled(error))) from None
-    for words in training.run.warnings:
-        print(f"lmma: {words}", file=sys.stderr)
+        raise UsageError(_with_train_flags(with_flags(error))) from None
+    for warning in training.run.warnings:
+        print(f"lmma: {warning}", file=sys.stderr)
     try:
-        return training.execute(Interrupts(signal.SIGINT, signal.SIGTERM), in_shell), seed
+        return training.execute(Interrupts(*ending_signals()), as_flag), seed
     except WorkersError as error:
         raise UsageError(f"{args.env}: {error}", status.ALL_FAILED) from None
 
 
-def _prepared(args: argparse.Namespace) -> tuple[Prepared, int]:
-    """Return the training the arguments ask for, and its seed."""
+def _prepare_training(args: argparse.Namespace) -> tuple[Prepared, int]:
+    """Create the training that the arguments describe; return it with its seed."""
     from lmma.cli.minimize import run_seed
     from lmma.cli.options import given_options
     from lmma.integrations.gymnasium.train import Prepared
@@ -169,13 +177,13 @@ def _prepared(args: argparse.Namespace) -> tuple[Prepared, int]:
 
 
 def _solved(args: argparse.Namespace) -> float | bool | None:
-    """Return what train takes: a reward, None for the environment's own, False for none."""
+    """Return the value for ``solved=``: a reward, None for the environment's threshold, False to disable."""
     if not hasattr(args, "solved"):
         return None
     return False if args.solved is None else float(args.solved)
 
 
-def _in_words_of_the_shell(text: str) -> str:
+def _with_train_flags(text: str) -> str:
     for name, flag in (("policy=", "--policy "), ("env=", "ENV "), ("solved=", "--solved "),
                        ("policy must", "--policy must")):  # fmt: skip
         text = text.replace(name, flag)
@@ -183,15 +191,15 @@ def _in_words_of_the_shell(text: str) -> str:
 
 
 def _play(args: argparse.Namespace) -> int:
-    """Evaluate a saved policy in the environment that the user names, and say what it earns."""
+    """Evaluate a saved policy in the given environment and print its reward."""
     import numpy as np
 
     from lmma.integrations.gymnasium import evaluate_policy, load_policy
-    from lmma.integrations.gymnasium.training import standard_error
+    from lmma.integrations.gymnasium.train import standard_error
 
     for flag in ("policy", "checkpoint", "save", "plot"):
         if getattr(args, flag, None) is not None:
-            raise UsageError(f"--play trains nothing: --{flag} has no meaning beside it")
+            raise UsageError(f"--{flag} cannot be combined with --play, which does not train")
     episodes = args.episodes or 100
     options: dict[str, Any] = dict(args.env_option or ())
     try:
@@ -203,7 +211,7 @@ def _play(args: argparse.Namespace) -> int:
             policy, args.env, episodes, seed=getattr(args, "rng", 0), workers=workers, env_options=options
         )
     except (ValueError, TypeError, OSError) as error:
-        raise UsageError(_in_words_of_the_shell(str(error))) from None
+        raise UsageError(_with_train_flags(str(error))) from None
     known = rewards[np.isfinite(rewards)]
     failed = len(rewards) - len(known)
     fields = {
@@ -223,7 +231,7 @@ def _play(args: argparse.Namespace) -> int:
         lost = f", {failed} failed" if failed else ""
         print(f"{policy.network.spelling} on {args.env}")
         print(f"  reward       {fields['reward']:.6g}{spread} over {episodes} episodes{lost}")
-        print(f"  from, to     {fields['lowest']:.6g}, {fields['highest']:.6g}")
+        print(f"  range        {fields['lowest']:.6g} to {fields['highest']:.6g}")
     else:
         print(f"{policy.network.spelling} on {args.env}: every episode failed")
     return status.OK if len(known) else status.ALL_FAILED
@@ -242,22 +250,24 @@ def _status(trained: TrainingResult) -> int:
         return status.INTERRUPTED
     if trained.result.nfev > 0 and not math.isfinite(trained.result.fun):
         return status.ALL_FAILED
+    from lmma.cli.summary import within_budget
+
     reached = trained.solved or (trained.threshold is None and trained.result.success)
-    return status.OK if reached else status.UNSOLVED
+    return status.OK if reached or within_budget(trained.result) else status.UNSOLVED
 
 
 def as_text(trained: TrainingResult, seed: int, save: Path | None, plot: Path | None) -> str:
-    """Return a summary for people."""
+    """Return the summary as text."""
     result, policy = trained.result, trained.policy
-    judged = "not evaluated"
+    reward = "not evaluated"
     if math.isfinite(trained.reward):
-        judged = f"{trained.reward:.6g}"
+        reward = f"{trained.reward:.6g}"
         if math.isfinite(trained.reward_error):
-            judged += f" +- {trained.reward_error:.2g}"
-        judged += f", mean policy over {len(trained.rewards)} fresh episodes"
+            reward += f" +- {trained.reward_error:.2g}"
+        reward += f", mean policy over {len(trained.rewards)} fresh episodes"
     rate = f", {trained.steps / trained.seconds:,.0f} steps/s" if trained.seconds > 0 else ""
     rows = [
-        ("reward", judged),
+        ("reward", reward),
         ("stopped", trained.message),
         ("episodes", f"{trained.episodes:,} of candidates, {trained.tested:,} of mean policies"),
         ("steps", f"{trained.steps:,}"),
@@ -267,15 +277,15 @@ def as_text(trained: TrainingResult, seed: int, save: Path | None, plot: Path | 
     ]
     if result.failures:
         rows.append(("failed", f"{result.failures:,} evaluations"))
-        rows += [("", f"{error.kind}: {error.message}") for error in result.errors[:1]]
+        rows += [("", str(error)) for error in result.errors[:1]]
     rows += [("warning", text) for text in result.warnings]
-    rows += [(what, str(path)) for what, path in (("policy", save), ("plot", plot)) if path is not None]
+    rows += [(label, str(path)) for label, path in (("policy", save), ("plot", plot)) if path is not None]
     title = f"{policy.network.spelling} on {policy.env}, {result.method}, n = {policy.network.n}"
     return "\n".join([title, *(f"  {label:<11}  {text}" for label, text in rows)])
 
 
 def as_json(trained: TrainingResult, seed: int) -> str:
-    """Return the result as one JSON object; what is not finite is null."""
+    """Return the result as a JSON object, with null for numbers that are not finite."""
     result = trained.result
     fields: dict[str, Any] = {
         "env": trained.policy.env, "policy": trained.policy.network.spelling, "n": trained.policy.network.n,

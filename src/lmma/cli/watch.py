@@ -1,20 +1,22 @@
-"""``lmma watch``."""
+"""The command ``lmma watch``: serve a live page of logs."""
 
 from __future__ import annotations
 
 import argparse
 import secrets
+import sys
 import time
 from pathlib import Path
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
-from lmma.output.watch.follow import LOGS, Logs
+from lmma.output.watch.follow import LOGS, Follower, Logs
 
 EPILOG = """\
-The page is for this machine alone (127.0.0.1), renews itself while runs write their logs, and shows nothing
-but what is in them. Ctrl-C ends it. A folder stands for the .jsonl files in it, the newest seven, also those
-that come later.
+The page is served on this machine only (127.0.0.1), shows only the contents of the logs, and updates as the
+runs write them. The printed address contains a random token, without which requests are rejected: other users
+of the machine cannot read the page. Press Ctrl-C to stop. A folder shows its seven newest .jsonl files,
+including files added later.
 
 examples:
   lmma watch run.jsonl
@@ -27,31 +29,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="logs of lmma minimize --log, or a folder of them"
+        "files", metavar="FILE", nargs="+", help="log of lmma minimize --log, or a folder of logs"
     )
     parser.add_argument(
-        "--port", type=arguments.whole, default=0, help="where to serve the page (a free one)"
+        "--port",
+        type=arguments.whole_number,
+        default=0,
+        help="port to serve the page on (default: any free port)",
     )
     parser.add_argument(
-        "--once", metavar="FILE.html", help="write the page into a file instead, to be mailed"
+        "--once", metavar="FILE.html", help="write the page to a self-contained file instead of serving it"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the page until Ctrl-C, or write it."""
+    """Serve the page until Ctrl-C, or write it to a file."""
     logs = logs_of(args.files)
     title = Path(args.files[0]).name or "logs" if len(args.files) == 1 else f"{len(args.files)} logs"
     if args.once:
         return _write(args.once, title, logs)
     from lmma.output.watch.server import WatchServer
 
+    for follower in logs.update():
+        _check_is_log(follower)
     try:
         server = WatchServer(logs, title, args.port)
     except (OSError, OverflowError) as error:
         raise UsageError(f"--port {args.port} cannot be used: {error}") from None
     try:
         with server:
-            print(f"{server.address} shows {title}; Ctrl-C ends it", flush=True)
+            for follower in logs.followers:
+                if not follower.path.exists():
+                    print(f"lmma: {follower.path} does not exist yet; waiting for it", file=sys.stderr)
+            print(f"{server.address} shows {title}; press Ctrl-C to stop", flush=True)
             server.serve_forever()
     except KeyboardInterrupt:
         pass
@@ -59,28 +69,36 @@ def run(args: argparse.Namespace) -> int:
 
 
 def logs_of(files: list[str]) -> Logs:
-    """Return the logs that are meant; a file may be missing yet, its folder not."""
+    """Return the logs named by files and folders; a file need not exist yet, but its folder must."""
     for name in files:
         path = Path(name)
         if path.is_dir():
             if not any(path.glob("*.jsonl")):
-                raise UsageError(f"there is no .jsonl file in {path}")
+                raise UsageError(f"no .jsonl file in {path}")
         elif not path.absolute().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent}")
+            raise UsageError(f"no such folder: {path.parent}")
     if len(files) > LOGS:
-        raise UsageError(f"a page shows {LOGS} logs at most, got {len(files)}: name fewer, or their folder")
+        raise UsageError(
+            f"a page shows at most {LOGS} logs, got {len(files)}: name fewer files, or their folder"
+        )
     return Logs(files)
 
 
+def _check_is_log(follower: Follower) -> None:
+    if follower.is_foreign:
+        raise UsageError(f"{follower.path} is not a log written by lmma minimize --log")
+
+
 def _write(once: str, title: str, logs: Logs) -> int:
-    from lmma.output.files import OutputError, write_text
-    from lmma.output.watch.page import page
+    from lmma._files import OutputError, write_text
+    from lmma.output.watch.server import page
 
     output = arguments.writable(once, "--once", (".html", ".htm"))
     data = logs.data() | {"written": round(time.time())}
     for follower in logs.followers:
         if follower.problem:
             raise UsageError(f"{follower.path} cannot be read: {follower.problem}")
+        _check_is_log(follower)
     try:
         write_text(output, page(title, secrets.token_urlsafe(16), data))
     except OutputError as error:

@@ -1,4 +1,4 @@
-"""Evaluation through what a user brings: a map-like callable, or anything with ``submit``."""
+"""Evaluation by a user-supplied map-like callable or executor."""
 
 from __future__ import annotations
 
@@ -9,50 +9,52 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from lmma.evaluation.base import Answer, Array, EvaluationOptions, Evaluator, OnError, Values
-from lmma.evaluation.batch import EvaluationBatch, settled
+from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, OnError, RandomNumbers, Values
+from lmma.evaluation.batch import EvaluationBatch, collect_values, new_batch
 from lmma.evaluation.failures import TaskFailure
-from lmma.evaluation.pickling import Guarded
+from lmma.evaluation.objective import Guarded, TimedAnswer
 
 if TYPE_CHECKING:
-    from lmma.evaluation.choose import Submitter
+    from lmma.evaluation import Submitter
 
-POLL = 0.05  # seconds between two looks at futures that may be overdue
-
-Outcome = Answer | TaskFailure
+POLL = 0.05  # seconds between checks for overdue futures
 
 
 @final
 class Mapped(Evaluator):
-    """Evaluates a generation by ``map(fun, candidates)``, such as ``multiprocessing.Pool.map``."""
+    """Evaluates a generation with ``map(fun, candidates)``, such as ``multiprocessing.Pool.map``."""
 
     def __init__(
-        self, call: Guarded, on_error: OnError = "worst", *, map: Callable[..., Iterable[Outcome]]
+        self, call: Guarded, on_error: OnError = "worst", *, map: Callable[..., Iterable[TimedAnswer]]
     ) -> None:
         super().__init__(on_error)
         self._call = call
         self._map = map
 
-    def __call__(self, candidates: Array) -> Values:
-        """Return one value for each row."""
-        answers = list(self._map(self._call, [x.copy() for x in candidates]))
-        if len(answers) != len(candidates):
+    def __call__(self, candidates: Array, seed: RandomNumbers | None = None) -> Values:
+        """Return one value per row."""
+        if seed is not None:
+            candidates = self._with_seed(candidates, seed)
+        batch = new_batch(self, candidates)
+        rows, count = batch.queue, 0
+        for answer in self._map(self._call, [candidates[row].copy() for row in rows]):
+            if count < len(rows) and isinstance(answer, TimedAnswer):
+                _record(batch, rows[count], answer)
+            count += 1
+        if count != len(rows) or batch.pending.any():
             raise ValueError(
-                f"workers(fun, candidates) gave {len(answers)} answers for {len(candidates)} candidates: "
-                "it must work like map"
+                f"workers(fun, candidates) returned {count} answers for {len(rows)} candidates, or other "
+                "objects than fun returned: it must behave like map"
             )
-        batch = EvaluationBatch(len(candidates))
-        for row, answer in enumerate(answers):
-            _take(batch, row, answer)
-        return settled(self, batch)
+        return collect_values(self, batch)
 
 
 @final
 class Submitted(Evaluator):
     """Evaluates each candidate as a future of ``executor.submit``.
 
-    ``timeout`` and ``quorum`` are as for :class:`~lmma.evaluation.pool.pool.Pool`, except that a future which
-    runs too long can only be abandoned, not killed: it holds its worker until it ends.
+    ``timeout`` and ``quorum`` are as for :class:`~lmma.evaluation.pool.pool.Pool`, but an overdue future is
+    abandoned rather than killed: it occupies its worker until it ends.
     """
 
     def __init__(self, call: Guarded, options: EvaluationOptions, *, executor: Submitter) -> None:
@@ -61,54 +63,57 @@ class Submitted(Evaluator):
         self._call = call
         self._executor = executor
 
-    def __call__(self, candidates: Array) -> Values:
-        """Return one value for each row."""
+    def __call__(self, candidates: Array, seed: RandomNumbers | None = None) -> Values:
+        """Return one value per row."""
+        if seed is not None:
+            candidates = self._with_seed(candidates, seed)
+        batch = new_batch(self, candidates, quorum=self.options.quorum)
         try:
-            futures = [self._executor.submit(self._call, x.copy()) for x in candidates]
-        except Exception as error:  # a broken executor stays broken: everything fails, and a rule says so
+            futures = {self._executor.submit(self._call, candidates[row].copy()): row for row in batch.queue}
+        except Exception as error:  # a broken executor stays broken; a stopping rule ends the run
             self.fail(TaskFailure.of(error), len(candidates))
             return np.full(len(candidates), np.nan)
-        batch = EvaluationBatch(len(candidates), quorum=self.options.quorum)
-        overdue = self._wait(futures, batch.needed)
-        for row, future in enumerate(futures):
-            if self.options.timeout is not None and future in overdue:
-                batch.time_out(row, self.options.timeout)
-            elif future.done():
-                _take(batch, row, _answer(future))
+        self._wait(futures, batch)
+        for future, row in futures.items():
+            if batch.pending[row] and future.done():
+                _record(batch, row, _answer(future))
             future.cancel()
-        return settled(self, batch)
+        return collect_values(self, batch)
 
-    def _wait(self, futures: list[Future[Outcome]], needed: int) -> set[Future[Outcome]]:
-        """Wait until ``needed`` futures are done or overdue; return those that ran too long."""
+    def _wait(self, futures: dict[Future[TimedAnswer], int], batch: EvaluationBatch) -> None:
+        """Record futures as they are done or overdue, until the batch is complete."""
         timeout = self.options.timeout
-        began: dict[Future[Outcome], float] = {}
-        overdue: set[Future[Outcome]] = set()
+        began: dict[Future[TimedAnswer], float] = {}
         pending = set(futures)
-        while len(futures) - len(pending) < needed:
-            _, pending = wait(pending, timeout=None if timeout is None else POLL, return_when=FIRST_COMPLETED)
+        while not batch.complete:
+            done, pending = wait(
+                pending, timeout=None if timeout is None else POLL, return_when=FIRST_COMPLETED
+            )
+            for future in done:
+                _record(batch, futures[future], _answer(future))
             if timeout is None:
                 continue
             now = time.monotonic()
             for future in list(pending):
                 if future.running() and now - began.setdefault(future, now) >= timeout:
-                    overdue.add(future)
+                    batch.record_timeout(futures[future], timeout)
                     pending.discard(future)
-        return overdue
 
 
-def _answer(future: Future[Outcome]) -> Outcome:
-    """Return what a finished future holds, a failure of the executor itself included."""
+def _answer(future: Future[TimedAnswer]) -> TimedAnswer:
+    """Return the answer of a finished future; an error of the executor counts as a failure."""
     try:
         return future.result()
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return TaskFailure.of(error)
+        return TimedAnswer(TaskFailure.of(error))
 
 
-def _take(batch: EvaluationBatch, row: int, answer: Outcome) -> None:
+def _record(batch: EvaluationBatch, row: int, timed: TimedAnswer) -> None:
+    answer, seconds, worker = timed
     if isinstance(answer, TaskFailure):
-        batch.fail(row, answer)
-    else:
-        value, beside = answer
-        batch.take(row, np.array([value]), None if beside is None else [beside])
+        batch.record_failure(row, answer, seconds=seconds, worker=worker)
+        return
+    value, g = answer
+    batch.record_values(row, np.array([value]), None if g is None else [g], seconds=seconds, worker=worker)

@@ -1,12 +1,13 @@
-"""An external program as an objective: one candidate in, one number out, nothing left behind.
+"""External programs as objectives.
 
-A program is the leader of a group of its own. When it ends, or is given up, the group is ended with it; if
-this process is killed, its watcher (``watcher.py``) ends the group and removes the candidate's file.
+Each program runs in its own process group. When it exits or is abandoned, the whole group is killed. If this
+process is killed, its watcher (``watcher.py``) kills the group and removes the candidate's file.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -20,159 +21,161 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO, final
+from typing import IO, Any, final
 
+import numpy as np
+
+from lmma._text import nearest
 from lmma.evaluation.base import Array
 from lmma.evaluation.watcher import TOKEN, watcher
 
 PLACEHOLDER = "{file}"
 SEPARATOR = os.sep
 Printed = float | tuple[float, list[float]]  # a value, or a value and constraints
-TAIL = 500  # characters of standard error kept with a failure
-KEPT = 65_536  # bytes kept of what a program prints: the last ones
-GRACE = 1.0  # seconds an interrupted program has to end by itself, and a pipe that its children hold to close
-LOOK = 0.05  # seconds between two looks at a program, where the system does not tell when it ends
+STDERR_TAIL = 500  # characters of standard error kept with a failure
+MAX_OUTPUT = 65_536  # bytes of output kept, from the end
+GRACE_PERIOD = 1.0  # seconds for a program to exit after SIGTERM, and for its children to close its pipes
+POLL_INTERVAL = 0.05  # seconds between checks for exit, without pidfd_open
 
 
 class ProgramError(RuntimeError):
-    """A program that gave no number; the message holds the end of its standard error."""
+    """A program failed to print a number; the message includes the end of its standard error."""
 
 
 @final
 class Program:
-    """A callable that runs ``command`` for a candidate and returns the number it prints last.
+    """A callable that runs ``command`` for a candidate and returns the number on its last line of output.
 
     Parameters
     ----------
     command : str
-        Split as a shell would, but no shell runs it: no pipes, no variables. On Windows a backslash
-        separates folders and nothing else. Where it contains
-        ``{file}`` the candidate is written to a temporary file, one number a line, and the file's path
-        stands there; otherwise the candidate goes to standard input in the same form.
+        Split like a shell command, but run without a shell: no pipes, no variables. On Windows a backslash
+        is only a path separator. If it contains ``{file}``, the candidate is written to a temporary file, one
+        number per line, whose path replaces ``{file}``. Otherwise the same text goes to standard input.
 
     Raises
     ------
     ProgramError
-        On a call: the program cannot be started, exits with a status other than 0, is ended by a
-        signal, or the last line it prints is not one number.
+        When called, if the program cannot be started, exits with a non-zero status, is killed by a signal,
+        or its last line is not a number.
     """
 
     def __init__(self, command: str) -> None:
         try:
-            self.words = shlex.split(command.replace("\\", "\\\\") if SEPARATOR == "\\" else command)
+            self.argv = shlex.split(command.replace("\\", "\\\\") if SEPARATOR == "\\" else command)
         except ValueError as error:
-            raise ValueError(f"command {command!r} cannot be split into words: {error}") from None
-        if not self.words:
+            raise ValueError(f"command {command!r} cannot be split into arguments: {error}") from None
+        if not self.argv:
             raise ValueError("command must name a program, got an empty string")
         self.command = command
-        self.takes_file = any(PLACEHOLDER in word for word in self.words)
+        self.takes_file = any(PLACEHOLDER in argument for argument in self.argv)
 
     def __call__(self, x: Array) -> Printed:
         """Return the value of one candidate, and constraints if the program prints them after it."""
-        # repr of a Python float is the shortest text that reads back as the same number
+        # repr of a float round-trips exactly
         text = "".join(f"{float(number)!r}\n" for number in x)
         if not self.takes_file:
             return self.run_with_text(text)
         return self.run_with_file(text, ".txt", [PLACEHOLDER])
 
     def run_with_text(self, text: str, replaced: Mapping[str, str] | None = None) -> Printed:
-        """Return what the program prints if it is given ``text``; keys of ``replaced`` stand for words."""
-        return self._run(_with(self.words, replaced or {}), text, secrets.token_hex(8), None)
+        """Run the program with ``text`` on standard input; ``replaced`` maps placeholders to their values."""
+        return self._run(_substitute(self.argv, replaced or {}), text, secrets.token_hex(8), None)
 
     def run_with_file(
         self, text: str, suffix: str, places: Sequence[str], replaced: Mapping[str, str] | None = None
     ) -> Printed:
-        """Return what the program prints; the path of a file with ``text`` stands at ``places``."""
+        """Run the program with ``text`` in a file whose path replaces the placeholders ``places``."""
         token = secrets.token_hex(8)
         name = os.path.join(tempfile.gettempdir(), f"lmma-{token}{suffix}")
-        watcher.tell(token, name)  # before there is a file: this process may be killed at any moment
+        watcher.update(token, name)  # before the file exists: this process may be killed at any time
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # never somebody else's file, nor through a link
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # never an existing file, never through a symlink
             with open(os.open(name, flags, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
-            words = _with(self.words, {**(replaced or {}), **dict.fromkeys(places, name)})
-            return self._run(words, None, token, name)
+            argv = _substitute(self.argv, {**(replaced or {}), **dict.fromkeys(places, name)})
+            return self._run(argv, None, token, name)
         finally:
             Path(name).unlink(missing_ok=True)
-            watcher.tell(token, gone=True)
+            watcher.update(token, gone=True)
 
-    def _run(self, words: list[str], text: str | None, token: str, name: str | None) -> Printed:
+    def _run(self, argv: list[str], text: str | None, token: str, name: str | None) -> Printed:
         process = None
-        watcher.tell(token, name)
+        watcher.update(token, name)
         try:
             with postponed_interrupts():
-                process = _start(words, subprocess.DEVNULL if text is None else subprocess.PIPE, token)
-            watcher.tell(token, name, process.pid)
-            output, complaints = _conversation(process, (text or "").encode("utf-8"))
+                process = _start_process(argv, subprocess.DEVNULL if text is None else subprocess.PIPE, token)
+            watcher.update(token, name, process.pid)
+            output, errors = _communicate(process, (text or "").encode("utf-8"))
         except BaseException:
             if process is not None:
-                end(process)
+                terminate(process)
             raise
         finally:
             if name is None:
-                watcher.tell(token, gone=True)
+                watcher.update(token, gone=True)
             else:
-                watcher.tell(token, name)
-        return _number(output, complaints, process.returncode, words[0])
+                watcher.update(token, name)
+        return _parse_output(output, errors, process.returncode, argv[0])
 
 
-def _with(words: list[str], replaced: Mapping[str, str]) -> list[str]:
-    """Return words in which each key of ``replaced`` is its value; what was put in is not looked at again."""
+def _substitute(argv: list[str], replaced: Mapping[str, str]) -> list[str]:
+    """Return ``argv`` with each key of ``replaced`` replaced once; inserted text is not scanned again."""
     if not replaced:
-        return words
-    anything = re.compile("|".join(map(re.escape, replaced)))
-    return [anything.sub(lambda match: replaced[match[0]], word) for word in words]
+        return argv
+    pattern = re.compile("|".join(map(re.escape, replaced)))
+    return [pattern.sub(lambda match: replaced[match[0]], argument) for argument in argv]
 
 
-def _start(words: list[str], stdin: int, token: str) -> subprocess.Popen[bytes]:
+def _start_process(argv: list[str], stdin: int, token: str) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            words,
+            argv,
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # a group of its own, so that nothing it started outlives it
+            start_new_session=True,  # a new group, so that its children can be killed with it
             env={**os.environ, TOKEN: token},
         )
     except OSError as error:
-        raise ProgramError(f"{words[0]} cannot be started: {error.strerror or error}") from None
+        raise ProgramError(f"cannot start {argv[0]}: {error.strerror or error}") from None
 
 
 @final
 class Tail:
-    """The end of what a pipe brought; what came before is dropped as it comes."""
+    """The last bytes read from a pipe; earlier ones are dropped."""
 
     def __init__(self) -> None:
         self.kept = bytearray()
         self.cut = False
 
     def add(self, chunk: bytes) -> None:
-        """Take in what was read."""
+        """Append ``chunk``; drop bytes beyond the limit."""
         self.kept += chunk
-        if len(self.kept) > KEPT:
-            del self.kept[:-KEPT]
+        if len(self.kept) > MAX_OUTPUT:
+            del self.kept[:-MAX_OUTPUT]
             self.cut = True
 
     def __str__(self) -> str:
         return self.kept.decode("utf-8", "replace")
 
 
-def _conversation(process: subprocess.Popen[bytes], text: bytes) -> tuple[Tail, Tail]:
-    """Return the ends of standard output and standard error of a program that is given ``text`` and ends.
+def _communicate(process: subprocess.Popen[bytes], text: bytes) -> tuple[Tail, Tail]:
+    """Send ``text`` to a program and wait for its exit; return the ends of its output and error streams.
 
-    Children of it that hold its pipes open are waited for ``GRACE`` seconds, then ended.
+    Children that keep its pipes open get ``GRACE_PERIOD`` seconds to exit and are then killed.
     """
-    output, complaints = Tail(), Tail()
+    output, errors = Tail(), Tail()
     assert process.stdout is not None
     assert process.stderr is not None
     if os.name != "posix":
-        for tail, data in zip((output, complaints), process.communicate(text), strict=True):
+        for tail, data in zip((output, errors), process.communicate(text), strict=True):
             tail.add(data)
-        return output, complaints
-    tails: dict[IO[bytes], Tail] = {process.stdout: output, process.stderr: complaints}
+        return output, errors
+    tails: dict[IO[bytes], Tail] = {process.stdout: output, process.stderr: errors}
     left = memoryview(text)
-    ended: float | None = None  # when the program was seen to have ended
-    with selectors.DefaultSelector() as selector, _end_of(process) as descriptor:
+    ended: float | None = None  # when the exit was noticed
+    with selectors.DefaultSelector() as selector, _exit_descriptor(process) as descriptor:
         for pipe in tails:
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, selectors.EVENT_READ, pipe)
@@ -183,56 +186,56 @@ def _conversation(process: subprocess.Popen[bytes], text: bytes) -> tuple[Tail, 
             selector.register(descriptor, selectors.EVENT_READ)
         open_pipes = set(tails)
         while open_pipes or ended is None:
-            if ended is not None and time.monotonic() - ended > GRACE:
+            if ended is not None and time.monotonic() - ended > GRACE_PERIOD:
                 break
-            wait = GRACE if ended is not None or descriptor is not None else LOOK
-            for key, _ in selector.select(wait if open_pipes else LOOK):
+            wait = GRACE_PERIOD if ended is not None or descriptor is not None else POLL_INTERVAL
+            for key, _ in selector.select(wait if open_pipes else POLL_INTERVAL):
                 source: IO[bytes] | None = key.data
-                if source is None:  # the program has ended
+                if source is None:  # the program has exited
                     selector.unregister(key.fileobj)
                 elif source is process.stdin:
-                    left = _written(source, left)
+                    left = _write_some(source, left)
                     if not left:
                         selector.unregister(source)
                         with contextlib.suppress(BrokenPipeError):
                             source.close()
-                elif chunk := _read(source):
+                elif chunk := _read_some(source):
                     tails[source].add(chunk)
                 elif chunk is not None:
                     selector.unregister(source)
                     open_pipes.discard(source)
             if ended is None and _has_ended(process):
                 ended = time.monotonic()
-    _kill_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # before its number is free again
+    _kill_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # before its process ID can be reused
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None and not stream.closed:
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
-    return output, complaints
+    return output, errors
 
 
-def _written(pipe: IO[bytes], left: memoryview) -> memoryview:
-    """Write what the pipe takes; return what is left, nothing if nobody reads."""
+def _write_some(pipe: IO[bytes], left: memoryview) -> memoryview:
+    """Write as much as the pipe accepts; return the rest, empty if the reading end is closed."""
     try:
-        return left[os.write(pipe.fileno(), left[:KEPT]) :]
+        return left[os.write(pipe.fileno(), left[:MAX_OUTPUT]) :]
     except BlockingIOError:
         return left
     except BrokenPipeError:
         return left[len(left) :]
 
 
-def _read(pipe: IO[bytes]) -> bytes | None:
-    """Return what has come, nothing at the end, None if it was a false alarm."""
+def _read_some(pipe: IO[bytes]) -> bytes | None:
+    """Return the available bytes, b"" at end of file, None if there are none yet."""
     try:
-        return os.read(pipe.fileno(), KEPT)
+        return os.read(pipe.fileno(), MAX_OUTPUT)
     except BlockingIOError:
         return None
 
 
 @contextlib.contextmanager
-def _end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
-    """Give a descriptor that becomes readable when the program ends, where the system has such a thing."""
+def _exit_descriptor(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
+    """Yield a descriptor that becomes readable when the program exits, or None if unsupported."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
@@ -245,7 +248,7 @@ def _end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether the program has ended; where that can be, its number stays taken."""
+    """Return whether the program has exited; with ``waitid``, its process ID stays reserved."""
     if hasattr(os, "waitid"):
         with contextlib.suppress(ChildProcessError):
             return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -253,7 +256,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _kill_group(process: subprocess.Popen[bytes], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # all of the group has gone already
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # the whole group has exited
         if hasattr(os, "killpg"):
             os.killpg(process.pid, number)
         else:
@@ -262,15 +265,15 @@ def _kill_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 @contextlib.contextmanager
 def postponed_interrupts() -> Iterator[None]:
-    """Hold back what Ctrl-C and SIGTERM raise until the block is done.
+    """Postpone Ctrl-C, SIGTERM and SIGHUP until the end of the block.
 
-    Between the birth of a process, or of a file, and the moment its name is known, an exception would
-    leave it behind.
+    An exception between the creation of a process and the assignment of its handle would leak it.
     """
     waiting: list[Callable[[], object]] = []
     handlers = {}
-    if threading.current_thread() is threading.main_thread():  # no other is ever interrupted
-        for number in (signal.SIGINT, signal.SIGTERM):
+    if threading.current_thread() is threading.main_thread():  # signal handlers only run in the main thread
+        hangup = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none
+        for number in (signal.SIGINT, signal.SIGTERM, *hangup):
             handler = signal.getsignal(number)
             if callable(handler):
                 handlers[number] = handler
@@ -289,42 +292,44 @@ def postponed_interrupts() -> Iterator[None]:
         call()
 
 
-def _number(output: Tail, complaints: Tail, status: int, program: str) -> Printed:
-    """Return the number on the last line of ``output``, constraints after it, or say why there is none."""
-    tail = str(complaints).strip()[-TAIL:]
-    because = f"; standard error ends: {tail}" if tail else "; nothing on standard error"
+def _parse_output(output: Tail, errors: Tail, status: int, program: str) -> Printed:
+    """Return the value, and any constraints, on the last line of ``output``; raise ProgramError if absent."""
+    tail = str(errors).strip()[-STDERR_TAIL:]
+    detail = f"; standard error ends: {tail}" if tail else "; nothing on standard error"
     if status < 0:
         try:
             name = signal.Signals(-status).name
         except ValueError:
             name = f"signal {-status}"
-        raise ProgramError(f"{program} was ended by {name}{because}")
+        raise ProgramError(f"{program} was killed by {name}{detail}")
     if status > 0:
-        raise ProgramError(f"{program} exited with status {status}{because}")
+        raise ProgramError(f"{program} exited with status {status}{detail}")
     lines = str(output).split("\n")
     if output.cut:
-        lines[0] = ""  # a part of a line, whose other part is not known
+        lines[0] = ""  # an incomplete line
     last = next((line.strip() for line in reversed(lines) if line.strip()), None)
     if last is None and output.cut:
-        raise ProgramError(f"{program} printed no number in a line of the last {KEPT:,} bytes{because}")
+        raise ProgramError(
+            f"{program} printed no complete line with a number in the last {MAX_OUTPUT:,} bytes{detail}"
+        )
     if last is None:
-        raise ProgramError(f"{program} printed nothing, expected one number{because}")
+        raise ProgramError(f"{program} printed nothing, expected one number{detail}")
     try:
         value, *constraints = map(float, last.split())
         return (value, constraints) if constraints else value
     except ValueError:
         raise ProgramError(
-            f"{program} printed {last[:80]!r} last, expected a line with one number{because}"
+            f"last line printed by {program} must be a number, got {last[:80]!r}{detail}"
         ) from None
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and whatever it started: politely, then, after ``GRACE`` seconds, not."""
+def terminate(process: subprocess.Popen[bytes]) -> None:
+    """Terminate a program and its children: SIGTERM, then SIGKILL after ``GRACE_PERIOD`` seconds."""
     _kill_group(process, signal.SIGTERM)
-    deadline = time.monotonic() + GRACE
+    deadline = time.monotonic() + GRACE_PERIOD
     while not _has_ended(process) and time.monotonic() < deadline:
-        time.sleep(LOOK / 5)
-    _kill_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # children that did not listen
+        time.sleep(POLL_INTERVAL / 5)
+    _kill_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # children that ignored SIGTERM
     process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
@@ -332,4 +337,87 @@ def end(process: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
-__all__ = ["Program", "ProgramError"]
+# Named values, in the command line or in a JSON or TOML file
+
+NAMED_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+FILES = {"file": "json", "json": "json", "toml": "toml"}  # placeholder -> file format
+
+
+@final
+class NamedProgram:
+    """A callable that runs ``command`` with named values and returns the number on its last line of output.
+
+    Parameters
+    ----------
+    command : str
+        As for :class:`Program`. ``{speed}`` is replaced by the value of the variable speed, ``{json}`` (or
+        ``{file}``) and ``{toml}`` by the path of a temporary file with all values. If there is no
+        placeholder, the values go to standard input as JSON.
+    names : iterable of str
+        The names of the variables.
+    """
+
+    takes_values = True  # tells takes_keywords() to pass one dict
+
+    def __init__(self, command: str, names: Any) -> None:
+        self.program = Program(command)
+        self.argv = self.program.argv
+        self.name = command
+        used = {match for argument in self.argv for match in NAMED_PLACEHOLDER.findall(argument)}
+        forms = sorted({FILES[name] for name in used if name in FILES})
+        if len(forms) > 1:
+            raise ValueError("the command asks for both a JSON and a TOML file: use only one")
+        known = set(names)
+        for name in sorted(used - known - set(FILES)):
+            if hint := nearest(name, sorted(known)):
+                raise ValueError(f"{{{name}}} in the command is not a variable{hint}")
+        self.form = forms[0] if forms else ""
+        self.named = used & known
+
+    def __call__(self, values: Mapping[str, Any]) -> Printed:
+        """Return the value of one candidate, and constraints if the program prints them after it."""
+        replaced = {f"{{{name}}}": as_argument(values[name]) for name in self.named}
+        text = as_toml(values) if self.form == "toml" else as_json(values) + "\n"
+        if self.form:
+            places = [f"{{{name}}}" for name, form in FILES.items() if form == self.form]
+            return self.program.run_with_file(text, f".{self.form}", places, replaced)
+        return self.program.run_with_text("" if self.named else text, replaced)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(entry) for name, entry in value.items()}
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def as_argument(value: Any) -> str:
+    """Return a value as a command-line argument; floats round-trip exactly, arrays become JSON."""
+    plain = _plain(value)
+    if isinstance(plain, str):
+        return plain
+    return repr(plain) if isinstance(plain, float) else json.dumps(plain)
+
+
+def as_json(values: Mapping[str, Any]) -> str:
+    """Return values as a JSON object."""
+    return json.dumps(_plain(values))
+
+
+def as_toml(values: Mapping[str, Any]) -> str:
+    """Return values as TOML, one per line."""
+    return "".join(f"{name} = {_toml(_plain(value))}\n" for name, value in values.items())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{json.dumps(name)} = {_toml(entry)}' for name, entry in value.items())} }}"
+    return '""' if value is None else repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+__all__ = ["NamedProgram", "Program", "ProgramError"]

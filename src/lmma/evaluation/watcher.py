@@ -1,11 +1,11 @@
-"""A process that tidies up after another one: kills the programs and removes the files it left behind.
+"""A process that kills the programs and removes the files left behind by a process that was killed.
 
-A process that is killed cannot do so itself. Its watcher is told in advance, on a pipe, what there is; the
-end of the pipe means that the process is gone, whatever ended it. It is a script of the standard library
-alone, in a session of its own and nobody's child, so that what kills the process does not meet it too.
+The watched process reports its programs and files on a pipe. When the pipe closes, the process has exited,
+and the watcher cleans up. The watcher only uses the standard library. It runs detached, in its own session,
+so that signals to the watched process or to its children do not reach it.
 
 A line on the pipe is: a token, then a file (in hexadecimal) or ``-``, then a process group or ``-``. A token
-alone says that all of it is gone already.
+alone means that both are gone.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import sys
 import threading
 import time
 
-TOKEN = "LMMA_PROGRAM"  # an environment variable by which a program, and what it starts, is known
+TOKEN = "LMMA_PROGRAM"  # environment variable that marks a program and its children
 
 
 class Watcher:
-    """The watcher of this process, seen from this process; started when it is first told something."""
+    """The connection to the watcher of this process, which is started at the first update."""
 
     def __init__(self) -> None:
         self._pipe = -1
         self._lock = threading.Lock()
 
-    def tell(
+    def update(
         self, token: str, file: str | None = None, group: int | None = None, *, gone: bool = False
     ) -> None:
-        """Say what must not outlive this process, or that it is gone."""
+        """Report a file and a process group to clean up, or with ``gone`` that there is nothing left."""
         if os.name != "posix":
             return
         path = "-" if file is None else os.fsencode(file).hex()
         line = f"{token}\n" if gone else f"{token} {path} {'-' if group is None else group}\n"
         with self._lock:
-            for _ in range(2):  # somebody may have killed it
+            for _ in range(2):  # the watcher may have been killed
                 try:
                     if self._pipe < 0:
                         self._start()
@@ -54,12 +54,12 @@ class Watcher:
                 stdin=reading, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", check=True,
             )  # fmt: skip
         except subprocess.CalledProcessError as error:
-            raise OSError(f"the watcher ended with status {error.returncode}") from None
+            raise OSError(f"the watcher exited with status {error.returncode}") from None
         finally:
             os.close(reading)
 
     def forget(self) -> None:
-        """Let go of the watcher, which then tidies up; in a fork, it is that of the parent."""
+        """Close the pipe to the watcher; after a fork, the pipe belongs to the parent's watcher."""
         if self._pipe >= 0:
             with contextlib.suppress(OSError):
                 os.close(self._pipe)
@@ -72,36 +72,36 @@ if hasattr(os, "register_at_fork"):
 
 
 def main() -> None:
-    """Read standard input to its end, then tidy up."""
-    if os.fork():  # nobody's child: who kills all that a process has started does not find it
+    """Read registrations from standard input to its end, then kill processes and remove files left over."""
+    if os.fork():  # detach, so that killing all children of the process spares the watcher
         os._exit(0)
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    there: dict[str, tuple[str, str]] = {}
+    registered: dict[str, tuple[str, str]] = {}
     for line in sys.stdin:
-        token, *what = line.split()
-        if what:
-            there[token] = (what[0], what[1])
+        token, *location = line.split()
+        if location:
+            registered[token] = (location[0], location[1])
         else:
-            there.pop(token, None)
-    for turn in range(3):  # what was just being started shows its token a moment later
-        for token, (file, group) in there.items():
-            _kill(token, group if turn == 0 else "-")
+            registered.pop(token, None)
+    for attempt in range(3):  # a program that is just starting shows its token a little later
+        for token, (file, group) in registered.items():
+            _kill(token, group if attempt == 0 else "-")
             if file != "-":
                 with contextlib.suppress(OSError):
                     os.unlink(os.fsdecode(bytes.fromhex(file)))
-        if there:
+        if registered:
             time.sleep(0.1)
 
 
 def _kill(token: str, group: str) -> None:
-    """Kill a program, its group, and whatever else carries its token, also outside the group."""
-    if group != "-":  # told to be running until it is told to be gone: its number is no other's
+    """Kill a process group, and any process outside it whose environment has the token."""
+    if group != "-":  # not reported as gone, so its ID cannot have been reused
         with contextlib.suppress(OSError):
             os.killpg(int(group), signal.SIGKILL)
     mark = f"{TOKEN}={token}".encode()
-    with contextlib.suppress(OSError):  # where there is no /proc, the group must do
+    with contextlib.suppress(OSError):  # without /proc, only the group is killed
         for name in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
                 if mark in file.read().split(b"\0"):

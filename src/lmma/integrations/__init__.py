@@ -1,4 +1,4 @@
-"""Bring lmma into other frameworks; each is imported by who uses it, and by nobody else."""
+"""Integrations with other frameworks; each framework is imported only when its integration is used."""
 
 from lmma.integrations.trackers import mlflow, tensorboard, wandb
 

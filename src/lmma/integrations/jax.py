@@ -1,6 +1,6 @@
-"""JAX: a loss of a tree of arrays as an objective, compiled once for all generations.
+"""Objectives from JAX losses of a pytree, compiled once for all generations.
 
-Needs JAX, the extra ``jax``.
+Requires JAX, the extra ``jax``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lmma.integrations.stacked import StackedObjective, Values
 try:
     import jax
 except ImportError as error:
-    from lmma.kernels.install import how_to_install
+    from lmma._text import how_to_install
 
     raise ImportError(f"lmma.integrations.jax needs JAX: {how_to_install('jax')}") from error
 
@@ -25,30 +25,31 @@ __all__ = ["Objective", "objective"]
 def objective(
     params: Any, loss: Callable[..., Any], *, batch: Any = None, chunk: int | None = None
 ) -> Objective:
-    """Return an objective for ``minimize(fun, params, ..., vectorized=True)``.
+    """Return an objective for ``minimize(fun, params, ...)``, which evaluates a generation at a time.
 
-    It is ``jit(vmap(loss))``. Every call computes ``chunk`` candidates, by default as many as the first one
-    had, and fills up with copies where there are fewer: restarts and repeated evaluations compile nothing.
+    The objective is ``jit(vmap(loss))``. Every call evaluates ``chunk`` candidates, by default the number in
+    the first call, and pads smaller batches with copies. So restarts and repeated evaluations do not
+    recompile.
 
     Parameters
     ----------
     params : structure of arrays
-        What is searched: dicts, lists and tuples, as JAX takes them.
+        Parameters to search: a pytree of dicts, lists and tuples.
     loss : callable
-        ``loss(params, *batch)`` -> number, of one candidate; JAX traces it.
+        ``loss(params, *batch)`` returns the loss of one candidate; it is traced by JAX.
     batch : tuple of arrays or callable, optional
-        What ``loss`` is given besides. A function, ``batch(key) -> arrays``, is called once a generation with
-        ``jax.random.key`` of the generation's seed: a mini-batch, the same for all candidates. Its shapes
-        must not change.
+        Further arguments of ``loss``. A function ``batch(key) -> arrays`` is called once per generation with
+        ``jax.random.key`` of the generation's seed and returns a mini-batch, the same for all candidates. The
+        shapes must not change.
     chunk : int, optional
-        Candidates at a time.
+        Number of candidates evaluated together.
 
     Examples
     --------
     >>> x, y = np.eye(3, dtype=np.float32), np.ones((3, 2), dtype=np.float32)
     >>> params = {"w": np.zeros((3, 2), np.float32), "b": np.zeros(2, np.float32)}
     >>> fun = objective(params, lambda p: ((x @ p["w"] + p["b"] - y) ** 2).mean())
-    >>> result = lmma.minimize(fun, params, 0.1, vectorized=True, rng=1, ftarget=1e-6)
+    >>> result = lmma.minimize(fun, params, 0.1, rng=1, ftarget=1e-6)
     >>> bool(result.success), result.x["w"].shape
     (True, (3, 2))
     """
@@ -57,7 +58,7 @@ def objective(
 
 @final
 class Objective(StackedObjective):
-    """What :func:`objective` returns."""
+    """The objective that :func:`objective` returns."""
 
     def __init__(
         self, params: Any, loss: Callable[..., Any], batch: Any = None, chunk: int | None = None
@@ -67,13 +68,13 @@ class Objective(StackedObjective):
 
     @property
     def compilations(self) -> int:
-        """How often the loss has been compiled."""
+        """Number of times the loss was compiled."""
         return 0 if self._compiled is None else int(self._compiled._cache_size())
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_compiled": None}  # each process compiles for itself
+        return vars(self) | {"_compiled": None}  # each process compiles its own copy
 
-    def _drawn(self, batch: Callable[..., Any], seed: int) -> Any:
+    def _draw_batch(self, batch: Callable[..., Any], seed: int) -> Any:
         return batch(jax.random.key(seed))
 
     def _values(self, candidates: Any, batch: tuple[Any, ...]) -> Values:
@@ -91,7 +92,7 @@ class Objective(StackedObjective):
 
 
 def _filled(candidates: Any, first: int, count: int) -> Any:
-    """Return ``count`` stacked candidates from ``first`` on, the last one repeated where there are fewer."""
+    """Return ``count`` stacked candidates from ``first`` on, padded with copies of the last one."""
     rows = np.arange(first, first + count)
     return jax.tree_util.tree_map(
         lambda leaf: leaf if len(leaf) == count else leaf[np.minimum(rows, len(leaf) - 1)], candidates

@@ -1,6 +1,6 @@
-"""An algorithm for optimagic: ``om.minimize(fun, params, algorithm=Lmma(sigma0=0.5))``.
+"""Algorithm for optimagic: ``om.minimize(fun, params, algorithm=Lmma(sigma0=0.5))``.
 
-Needs optimagic, the extra ``optimagic``.
+Requires optimagic, the extra ``optimagic``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ try:
     from optimagic.optimization.algorithm import Algorithm, InternalOptimizeResult
     from optimagic.typing import AggregationLevel
 except ImportError as error:
-    from lmma.kernels.install import how_to_install
+    from lmma._text import how_to_install
 
     raise ImportError(f"Lmma needs optimagic: {how_to_install('optimagic')}") from error
 
@@ -45,28 +45,28 @@ __all__ = ["Lmma"]
 )
 @dataclass(frozen=True)
 class Lmma(Algorithm):  # type: ignore[misc]  # optimagic may be absent
-    """A strategy of lmma, for ten to many thousands of parameters.
+    """A strategy of lmma for ten to many thousands of parameters.
 
     Attributes
     ----------
     sigma0 : float, optional
-        Initial step size, a third of the distance to where the optimum may be; of the bounds by default.
+        Initial step size, about a third of the distance to the optimum; by default derived from the bounds.
     method : str
         One of :func:`lmma.methods`, or ``"auto"``.
     population_size : int, optional
         Candidates per generation.
     restarts : int
-        How often to start again after convergence, each time with twice the population.
+        Number of restarts after convergence, each with twice the population.
     n_cores : int
-        Evaluations at the same time, by optimagic's batch evaluator.
+        Number of parallel evaluations by optimagic's batch evaluator.
     seed : int, optional
-        Of the random numbers.
+        Seed of the random numbers.
     stopping_maxfun, stopping_maxiter : int, optional
-        Evaluations and generations at most.
+        Maximum numbers of evaluations and generations.
     stopping_target : float, optional
-        A value that is good enough.
+        Value at which to stop.
     convergence_xtol_abs, convergence_ftol_abs : float
-        Steps and differences of values below which a search has converged.
+        Step sizes and differences of values below which the search has converged.
     """
 
     sigma0: float | None = None

@@ -1,6 +1,6 @@
-"""PyTorch: a module, or a loss of a tree of tensors, as an objective; and an optimiser of direction vectors.
+"""Objectives from PyTorch modules or nested tensors, and an optimiser with direction vectors.
 
-Needs PyTorch, the extra ``torch``. All candidates of a generation are evaluated by one ``vmap``, on the
+Requires PyTorch, the extra ``torch``. All candidates of a generation are evaluated by one ``vmap``, on the
 device and in the precision of the module.
 """
 
@@ -16,7 +16,7 @@ from lmma.integrations.stacked import StackedObjective, Values
 try:
     import torch
 except ImportError as error:
-    from lmma.kernels.install import how_to_install
+    from lmma._text import how_to_install
 
     raise ImportError(f"lmma.integrations.torch needs PyTorch: {how_to_install('torch')}") from error
 
@@ -28,29 +28,30 @@ __all__ = ["LMMA", "Objective", "objective"]
 def objective(
     model: Any, loss: Callable[..., Any], *, batch: Any = None, chunk: int | None = None
 ) -> Objective:
-    """Return an objective for ``minimize(fun, model, ..., vectorized=True)``.
+    """Return an objective for ``minimize(fun, model, ...)``, which evaluates a generation at a time.
 
     Parameters
     ----------
     model : torch.nn.Module, or a structure of tensors
-        What is searched: the parameters of a module that require gradients, or the tensors.
+        Parameters to search: those of a module that require gradients, or the tensors.
     loss : callable
-        ``loss(net, *batch) -> tensor`` with one entry. ``net`` is called as the module is, and computes with
-        the parameters of one candidate; of a structure of tensors it is that structure. It is run under
-        ``torch.func.vmap``: no ``.item()``, no branches on values.
+        ``loss(net, *batch)`` returns a tensor with one entry. ``net`` is called like the module and uses the
+        parameters of one candidate. For a structure of tensors, ``net`` is such a structure. The loss runs
+        under ``torch.func.vmap``, so ``.item()`` and branches on values are not allowed.
     batch : tuple of tensors or callable, optional
-        What ``loss`` is given besides. A function, ``batch(generator) -> tensors``, is called once a
-        generation with a ``torch.Generator`` of the generation's seed: a mini-batch, the same for all
-        candidates.
+        Further arguments of ``loss``. A function ``batch(generator) -> tensors`` is called once per
+        generation with a ``torch.Generator`` of the generation's seed and returns a mini-batch, the same for
+        all candidates.
     chunk : int, optional
-        Candidates at a time, where activations of a whole generation do not fit into memory.
+        Number of candidates evaluated together; reduce it if the activations of a generation exceed the
+        memory.
 
     Examples
     --------
     >>> inputs, targets = torch.eye(3), torch.ones(3, 1)
     >>> net = torch.nn.Linear(3, 1)
     >>> fun = objective(net, lambda net: ((net(inputs) - targets) ** 2).mean())
-    >>> result = lmma.minimize(fun, net, 0.1, vectorized=True, rng=1, ftarget=1e-6)
+    >>> result = lmma.minimize(fun, net, 0.1, rng=1, ftarget=1e-6)
     >>> result.x(inputs).shape  # a module like net, with the best weights
     torch.Size([3, 1])
     """
@@ -59,7 +60,7 @@ def objective(
 
 @final
 class Objective(StackedObjective):
-    """What :func:`objective` returns."""
+    """The objective that :func:`objective` returns."""
 
     def __init__(
         self, model: Any, loss: Callable[..., Any], batch: Any = None, chunk: int | None = None
@@ -69,14 +70,14 @@ class Objective(StackedObjective):
         found = [] if self.module is None else [*self.module.parameters(), *self.module.buffers()]
         self.device = next((leaf.device for leaf in self.tree.leaves() if leaf.kind == "torch"), None)
         if any(tensor.device != self.device for tensor in found):
-            raise ValueError("all parameters of a module must be on one device: module.to(device)")
+            raise ValueError("all parameters of a module must be on one device; call module.to(device)")
 
-    def _drawn(self, batch: Callable[..., Any], seed: int) -> Any:
+    def _draw_batch(self, batch: Callable[..., Any], seed: int) -> Any:
         return batch(torch.Generator().manual_seed(seed))
 
     def _values(self, candidates: Any, batch: tuple[Any, ...]) -> Values:
         fixed = [None] * len(batch)
-        # randomness: of dropout and the like, the same for all candidates
+        # randomness="same": dropout and the like are equal for all candidates
         every = torch.func.vmap(self._value, in_dims=(0, *fixed), chunk_size=self.chunk, randomness="same")
         with torch.no_grad():
             values = every(candidates, *batch)
@@ -91,7 +92,7 @@ class Objective(StackedObjective):
 
 
 class _Bound:
-    """A module that computes with other parameters than its own."""
+    """A module called with the parameters of a candidate instead of its own."""
 
     def __init__(self, module: Any, parameters: dict[str, Any]) -> None:
         self.module = module
@@ -102,8 +103,8 @@ class _Bound:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"a candidate is called as the module is, net(inputs); {name!r} would be that of the module with "
-            "its old weights"
+            f"net has no attribute {name!r}; call it like the module, net(inputs), because attributes would "
+            "belong to the module with its original weights"
         )
 
 

@@ -1,16 +1,16 @@
-"""LM-MA-ES's direction vectors fed with gradients: the paper's question whether they accelerate SGD.
+"""SGD preconditioned by direction vectors of LM-MA-ES that are updated with gradients.
 
-"... accelerate SGD by replacing the evolution path vectors by momentum vectors based on noisy batch
-gradients" is how the paper ends. Each direction vector m_j is then a momentum of its own memory, and their
-product a preconditioner.
+The paper ends with the question whether one can "... accelerate SGD by replacing the evolution path vectors
+by momentum vectors based on noisy batch gradients". Here each direction vector m_j is a momentum with its own
+time horizon, and their product is a preconditioner.
 
 =========  =====================  ======  ==================================================================
 paper      code                   shape   meaning
 =========  =====================  ======  ==================================================================
 m_j        ``vectors``            (m, n)  fading means of normalised gradients, memory 4^j/0.3 steps
-c_c,j      ``0.3/4^(j-1)``        (m,)    how fast they fade: a gradient says at once what an ES needs n
-                                          samples for, hence no n in it
-c_d,j      ``strength/1.5^(j-1)`` (m,)    divided by n: how much they stretch, as in LM-MA-ES
+c_c,j      ``0.3/4^(j-1)``        (m,)    learning rates; independent of n, because one gradient has the
+                                          information of n samples of an ES
+c_d,j      ``strength/1.5^(j-1)`` (m,)    divided by n: strength of the stretching, as in LM-MA-ES
 p_sigma    ``path``               (n,)    evolution path of the learning rate, with ``csa``
 =========  =====================  ======  ==================================================================
 
@@ -18,7 +18,7 @@ p_sigma    ``path``               (n,)    evolution path of the learning rate, w
     v <- momentum v + u;  x <- x - lr M v;  m_j <- (1 - c_c,j) m_j + sqrt(c_c,j (2 - c_c,j)) z
     with csa: p <- (1 - c) p + sqrt(c (2 - c)) z;  lr <- lr exp(c/2 (|p|^2/n - 1))
 
-docs/networks_research.md has what came of it.
+docs/networks_research.md reports the results.
 """
 
 from __future__ import annotations
@@ -29,31 +29,32 @@ from typing import Any, final
 
 import torch
 
-LONGEST = 1.0  # most that CSA changes the logarithm of the learning rate in a step
+LONGEST = 1.0  # largest change of the logarithm of the learning rate by CSA per step
 
 
 @final
 class LMMA(torch.optim.Optimizer):  # type: ignore[misc]  # PyTorch may be absent
-    """SGD with momentum, preconditioned by LM-MA-ES's direction vectors.
+    """SGD with momentum, preconditioned by direction vectors of LM-MA-ES.
 
-    All parameters of a group are one vector, whatever their shapes; a group has its own directions.
+    All parameters of a group form one vector; each group has its own direction vectors.
 
     Parameters
     ----------
     params : iterable of tensors or of dicts
-        As of every ``torch.optim.Optimizer``.
+        As in every ``torch.optim.Optimizer``.
     lr : float
-        Learning rate; with ``csa`` the first one.
+        Learning rate; with ``csa`` the initial one.
     momentum : float
-        Of the preconditioned gradient.
+        Momentum of the preconditioned gradient.
     vectors : int
-        Direction vectors, m; 0 is SGD with momentum.
+        Number of direction vectors, m; 0 gives SGD with momentum.
     strength : float
-        How much they stretch: c_d,1 times n.
+        Strength of the stretching, c_d,1 times n.
     csa : float
-        Rate at which cumulative step-size adaptation changes the learning rate, such as 0.01; 0 leaves it.
+        Rate of cumulative step-size adaptation of the learning rate, such as 0.01; 0 disables it.
     weight_decay : float
-        Decoupled, as of AdamW: each step shrinks parameters by ``lr * weight_decay``.
+        Decoupled weight decay as in AdamW: each step shrinks parameters by ``lr * weight_decay``. Parameters
+        without a gradient stay as they are.
 
     Examples
     --------
@@ -83,7 +84,7 @@ class LMMA(torch.optim.Optimizer):  # type: ignore[misc]  # PyTorch may be absen
             ("weight_decay", weight_decay, weight_decay >= 0),
         ):
             if not fits or not math.isfinite(value):
-                raise ValueError(f"{name} is out of its range, got {value!r}")
+                raise ValueError(f"{name} is out of range, got {value!r}")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "vectors": vectors, "strength": strength, "csa": csa,
             "weight_decay": weight_decay,
@@ -91,7 +92,7 @@ class LMMA(torch.optim.Optimizer):  # type: ignore[misc]  # PyTorch may be absen
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step; return what ``closure`` returns, which computes the loss and its gradients."""
+        """Take one step; return the result of ``closure``, which computes the loss and its gradients."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -120,13 +121,15 @@ class LMMA(torch.optim.Optimizer):  # type: ignore[misc]  # PyTorch may be absen
         first = 0
         for parameter in group["params"]:
             part = step[first : first + parameter.numel()].view_as(parameter)
+            first += parameter.numel()
+            if parameter.grad is None:  # frozen, or not part of this loss: neither decay nor momentum
+                continue
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
             parameter.sub_(part.to(parameter.dtype), alpha=group["lr"])
-            first += parameter.numel()
         state["step"] += 1
 
     def _state(self, group: dict[str, Any], gradient: Any) -> dict[str, Any]:
-        """Return the state of a group, kept under its first parameter."""
+        """Return the state of a group, stored under its first parameter."""
         state: dict[str, Any] = self.state[group["params"][0]]
         if not state:
             state["step"] = 0
@@ -141,12 +144,14 @@ def _gradient(parameter: Any) -> Any:
     if gradient is None:
         return torch.zeros_like(parameter).reshape(-1)
     if gradient.is_sparse or gradient.is_complex():
-        raise ValueError("LMMA takes dense and real gradients: use torch.optim.SparseAdam, or view_as_real")
+        raise ValueError(
+            "LMMA needs dense, real gradients; use torch.optim.SparseAdam, or torch.view_as_real"
+        )
     return gradient.reshape(-1)
 
 
 def _stretched(x: Any, factors: Iterable[tuple[float, Any]]) -> Any:
-    """Return (1 - c) x + c m (m . x) for one factor after the other."""
+    """Apply x <- (1 - c) x + c m (m . x) for each factor in turn."""
     x = x.clone()
     for rate, vector in factors:
         along = torch.dot(vector, x)
@@ -155,7 +160,7 @@ def _stretched(x: Any, factors: Iterable[tuple[float, Any]]) -> Any:
 
 
 def _agreement(path: Any, z: Any, rate: float) -> float:
-    """Return the factor of the learning rate: above 1 while gradients agree, below where they oppose."""
+    """Return the factor of the learning rate: above 1 if gradients agree, below 1 if they oppose."""
     path.mul_(1 - rate).add_(z, alpha=math.sqrt(rate * (2 - rate)))
     excess = float(torch.dot(path, path)) / len(path) - 1.0
     return math.exp(max(-LONGEST, min(LONGEST, rate / 2 * excess)))

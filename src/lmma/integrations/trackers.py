@@ -1,7 +1,7 @@
-"""Runs in TensorBoard, MLflow and Weights & Biases: ``minimize(..., callback=tensorboard("runs/first"))``.
+"""Callbacks for TensorBoard, MLflow and W&B: ``minimize(..., callback=tensorboard("runs/first"))``.
 
-Each tool is imported when its callback is made, and by nobody else. What is sent: best and median value,
-sigma, axis ratio, scales, coordinates of the mean, failures, restarts, speed, noise and constraint violation.
+Each tool is imported when its callback is created. The callbacks send best and median value, sigma, axis
+ratio, scales, coordinates of the mean, failures, restarts, speed, noise and constraint violation.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import re
 from collections.abc import Mapping
 from typing import Any, final
 
-from lmma.run.tracker import Tracker
+from lmma.run.observers.callback import Tracker
 
 __all__ = ["mlflow", "tensorboard", "wandb"]
 
 
 def tensorboard(writer: Any, *, every: float = 1.0, prefix: str = "") -> Tracker:
-    """Return a ``callback=`` that draws a run in TensorBoard.
+    """Return a ``callback=`` that logs a run to TensorBoard.
 
     Parameters
     ----------
     writer : str, path or SummaryWriter
-        A folder, in which TensorBoard's own writer is opened (the extra ``tensorboard``); or a writer with
-        ``add_scalar(name, value, step)``, such as those of torch and tensorboardX.
+        A folder, in which TensorBoard's own writer is opened (requires the extra ``tensorboard``); or a
+        writer with ``add_scalar(name, value, step)``, such as those of torch and tensorboardX.
     every : float
-        Seconds between two points at least; the end of a run is always there.
+        Minimum seconds between two points; the end of a run is always logged.
     prefix : str
-        Begins all names.
+        Prefix of all names.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def tensorboard(writer: Any, *, every: float = 1.0, prefix: str = "") -> Tracker
     if not hasattr(writer, "add_scalar"):
         if not isinstance(writer, str | os.PathLike):
             raise TypeError(
-                f"writer must be a folder or have add_scalar(name, value, step), got {writer!r:.80}"
+                f"writer must be a folder or have a method add_scalar(name, value, step), got {writer!r:.80}"
             )
         try:
             from tensorboard.summary import Writer
@@ -53,9 +53,9 @@ def mlflow(run: Any = None, *, every: float = 1.0, prefix: str = "") -> Tracker:
     Parameters
     ----------
     run : str or mlflow.ActiveRun, optional
-        The run, or its id; by default the one that is active when lmma's run is watched.
+        The MLflow run or its id; by default the run that is active while lmma runs.
     every, prefix
-        As of :func:`tensorboard`.
+        As in :func:`tensorboard`.
 
     Raises
     ------
@@ -76,9 +76,9 @@ def wandb(run: Any = None, *, every: float = 1.0, prefix: str = "") -> Tracker:
     Parameters
     ----------
     run : wandb.Run, optional
-        What ``wandb.init(...)`` returned; by default the one that is active.
+        The run returned by ``wandb.init(...)``; by default the active one.
     every, prefix
-        As of :func:`tensorboard`.
+        As in :func:`tensorboard`.
 
     Raises
     ------
@@ -94,38 +94,38 @@ def wandb(run: Any = None, *, every: float = 1.0, prefix: str = "") -> Tracker:
             raise _missing("wandb", "Weights & Biases") from error
         run = module.run
         if run is None:
-            raise ValueError("no run of wandb is active: call wandb.init(...) first, or give run=")
+            raise ValueError("no wandb run is active; call wandb.init(...) first, or pass run=")
     return WandbTracker(run, every, prefix)
 
 
 @final
 class TensorBoardTracker(Tracker):
-    """Writes scalars by a summary writer."""
+    """Tracker that writes scalars with a summary writer."""
 
     def __init__(self, writer: Any, every: float, prefix: str) -> None:
         super().__init__(every, prefix)
         self.writer = writer
 
     def send(self, values: Mapping[str, float], step: int) -> None:
-        """Write each number."""
+        """Write each value."""
         for name, value in values.items():
             self.writer.add_scalar(name, value, step)
 
     def finish(self) -> None:
-        """Have everything written."""
+        """Flush the writer."""
         self.writer.flush()
 
 
 @final
 class MlflowTracker(Tracker):
-    """Logs metrics by the module ``mlflow``."""
+    """Tracker that logs metrics with the module ``mlflow``."""
 
     def __init__(self, module: Any, run_id: str | None, every: float, prefix: str) -> None:
         super().__init__(every, prefix)
         self.module, self.run_id = module, run_id
 
     def send(self, values: Mapping[str, float], step: int) -> None:
-        """Log all numbers in one request."""
+        """Log all values in one request."""
         allowed = {_allowed(name): value for name, value in values.items()}
         if self.run_id is None:
             self.module.log_metrics(allowed, step=step)
@@ -135,23 +135,23 @@ class MlflowTracker(Tracker):
 
 @final
 class WandbTracker(Tracker):
-    """Logs to a run of wandb."""
+    """Tracker that logs to a wandb run."""
 
     def __init__(self, run: Any, every: float, prefix: str) -> None:
         super().__init__(every, prefix)
         self.run = run
 
     def send(self, values: Mapping[str, float], step: int) -> None:
-        """Log all numbers as one step; wandb's own counter of steps stays the user's."""
+        """Log all values in one call; wandb's own step counter is left to the user."""
         self.run.log({**values, f"{self.prefix}evaluations": step})
 
 
 def _allowed(name: str) -> str:
-    """Return a name that MLflow takes: ``x.3`` for ``x[3]``."""
+    """Return a name that MLflow accepts, such as ``x.3`` for ``x[3]``."""
     return re.sub(r"[^\w\-./ ]", "_", re.sub(r"\[(\d+)\]", r".\1", name))
 
 
 def _missing(extra: str, name: str) -> ImportError:
-    from lmma.kernels.install import how_to_install
+    from lmma._text import how_to_install
 
     return ImportError(f"lmma.integrations.{extra} needs {name}: {how_to_install(extra)}")

@@ -1,9 +1,10 @@
-"""Hot loops: drawing, transforming and recombining candidates.
+"""Kernels: the inner loops that draw, transform and recombine candidates.
 
-The same few functions exist twice: in plain NumPy (``twin.py``, always available) and compiled
-(``compiled.py``). The compiled ones are used where they were built; the environment variable
-``LMMA_KERNELS`` (``numpy`` or ``compiled``) overrides that. Where they are missing and nobody asked for
-NumPy, the first candidates drawn come with a RuntimeWarning (``presence.py``).
+Every kernel has two implementations of the same name: in NumPy (``reference.py``, ``reference_pulse.py`` and
+``reference_integers.py``, always available) and compiled (``native.py``). The compiled kernels are used if
+they were built; the environment variable ``LMMA_KERNELS`` (``numpy`` or ``compiled``) overrides that. If they
+are missing and ``LMMA_KERNELS`` is unset, the first call that draws candidates emits a RuntimeWarning
+(``availability.py``).
 """
 
 from __future__ import annotations
@@ -12,10 +13,39 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from lmma.kernels import presence
-from lmma.kernels.twin import Key, Update, fold
-from lmma.kernels.twin_integers import Drawn, Grid
-from lmma.kernels.twin_pulse import Learned, Limits, Metric, Ranks, Rates, Turns
+from lmma.kernels import availability
+from lmma.kernels.reference import (
+    Key,
+    Update,
+    backend,
+    default_threads,
+    fade,
+    fold,
+    lm_direction,
+    lm_gram,
+    lm_sample,
+    lm_update,
+    lm_workspace,
+    normals,
+    recombine,
+    rescale,
+    squares,
+)
+from lmma.kernels.reference_integers import Drawn, Grid, recentre_integers, round_integers
+from lmma.kernels.reference_pulse import (
+    Learned,
+    Limits,
+    Metric,
+    Ranks,
+    Rates,
+    ThroughCore,
+    add_squares,
+    grow,
+    pulse_learn,
+    pulse_renew,
+    pulse_sample,
+    stretched,
+)
 
 __all__ = [
     "Drawn",
@@ -26,7 +56,7 @@ __all__ = [
     "Metric",
     "Ranks",
     "Rates",
-    "Turns",
+    "ThroughCore",
     "Update",
     "add_squares",
     "backend",
@@ -46,10 +76,10 @@ __all__ = [
     "pulse_learn",
     "pulse_renew",
     "pulse_sample",
+    "recentre_integers",
     "recombine",
     "rescale",
     "round_integers",
-    "settle_integers",
     "squares",
     "stretched",
 ]
@@ -58,77 +88,32 @@ PART = "the compiled core"
 P = ParamSpec("P")
 R = TypeVar("R")
 
-missing: str | None = None  # why the compiled core is not there, where it was tried
-try:
-    if presence.CHOICE == "numpy":
-        raise ImportError("the NumPy twin is asked for")
-    from lmma.kernels.compiled import (
-        backend,
-        default_threads,
-        fade,
-        lm_direction,
-        lm_gram,
-        lm_sample,
-        lm_update,
-        lm_workspace,
-        normals,
-        recombine,
-        rescale,
-        squares,
-    )
-    from lmma.kernels.compiled_integers import round_integers, settle_integers
-    from lmma.kernels.compiled_pulse import (
-        add_squares,
-        grow,
-        pulse_learn,
-        pulse_renew,
-        pulse_sample,
-        stretched,
-    )
-except ImportError as error:
-    if presence.CHOICE != "numpy":
-        missing = presence.reason(error)
-    if presence.CHOICE == "compiled":
-        raise ImportError(
-            f"LMMA_KERNELS=compiled, but {PART} is missing ({missing}): {presence.remedy()},"
-            " or unset LMMA_KERNELS"
-        ) from error
-    from lmma.kernels.twin import (
-        backend,
-        default_threads,
-        fade,
-        lm_direction,
-        lm_gram,
-        lm_sample,
-        lm_update,
-        lm_workspace,
-        normals,
-        recombine,
-        rescale,
-        squares,
-    )
-    from lmma.kernels.twin_integers import round_integers, settle_integers
-    from lmma.kernels.twin_pulse import (
-        add_squares,
-        grow,
-        pulse_learn,
-        pulse_renew,
-        pulse_sample,
-        stretched,
-    )
+missing: str | None = None  # reason why importing the compiled core failed, if it was tried
+if availability.CHOICE != "numpy":
+    try:
+        from lmma.kernels import native
+    except ImportError as error:
+        missing = availability.reason(error)
+        if availability.CHOICE == "compiled":
+            raise ImportError(
+                f"LMMA_KERNELS=compiled, but {PART} is missing ({missing}): {availability.remedy()},"
+                " or unset LMMA_KERNELS"
+            ) from error
+    else:  # replace each kernel by its compiled version
+        globals().update({name: getattr(native, name) for name in __all__ if hasattr(native, name)})
 
 
 def name() -> str:
-    """Return which kernels are in use, without the number of threads: others may differ in the last bit."""
+    """Return the name of the kernels in use; kernels with other names may differ in the last bits."""
     return backend().partition(",")[0]
 
 
 def in_use() -> str:
-    """Return which kernels are in use, in a few words, and why not the compiled ones."""
+    """Return a short description of the kernels in use, with the reason if they are not compiled."""
     if missing is not None:
         return f"NumPy; {PART} is missing: {missing}"
-    if presence.CHOICE == "numpy":
-        return "NumPy, as LMMA_KERNELS asks"
+    if availability.CHOICE == "numpy":
+        return "NumPy, set by LMMA_KERNELS"
     from lmma.kernels import _core
 
     instructions, threads = _core.instructions(), default_threads()
@@ -136,17 +121,17 @@ def in_use() -> str:
     return f"compiled {name}, {threads} thread{'s' if threads > 1 else ''}"
 
 
-def _announced(kernel: Callable[P, R]) -> Callable[P, R]:
-    """Return ``kernel``, whose first call says that the core is missing."""
+def _with_warning(kernel: Callable[P, R]) -> Callable[P, R]:
+    """Return ``kernel``, wrapped to warn on its first call that the compiled core is missing."""
 
     @wraps(kernel)
-    def first(*args: P.args, **kwargs: P.kwargs) -> R:
-        presence.say_once(PART, str(missing))
+    def warn_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
+        availability.warn_once(PART, str(missing))
         return kernel(*args, **kwargs)
 
-    return first
+    return warn_and_call
 
 
-if missing is not None:  # every strategy draws its candidates through one of these
-    normals, lm_sample = _announced(normals), _announced(lm_sample)
-    pulse_sample = _announced(pulse_sample)
+if missing is not None:  # every method draws its candidates through one of these
+    normals, lm_sample = _with_warning(normals), _with_warning(lm_sample)
+    pulse_sample = _with_warning(pulse_sample)

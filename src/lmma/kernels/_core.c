@@ -1,14 +1,15 @@
-/* The compiled core of lmma.kernels: the functions of twin.py in C, with the same meaning.
+/* The compiled core of lmma.kernels: the kernels of reference.py, reference_pulse.py and reference_integers.py in C.
 
-   Plain C against the stable ABI: arrays come in through the buffer protocol, so neither NumPy's headers
-   nor any library is needed. Every kernel exists for two number types and for up to two instruction sets,
-   made from the same source by including it several times; the best set is picked when the module loads.
+   Plain C against the stable ABI: arrays are passed by the buffer protocol, so neither NumPy's headers nor any
+   library is needed. Each kernel is compiled for two number types and up to two instruction sets by
+   including its template (.inc) several times. The best instruction set is chosen when the module is loaded.
 
-   Work is cut into units of columns that depend on the size of the problem alone, threads take units, and
-   sums over units are added up in order: the same bits for any number of threads. */
+   Work is divided into units of columns that depend only on the size of the problem. Threads take units, and
+   sums over units are added in a fixed order, so results are bitwise equal for any number of threads. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +20,7 @@
 #include "core_kernels.h"
 #include "core_arguments.h"
 
-/* Of each module object: several may exist, one in each interpreter. */
+/* State of a module object; each interpreter has its own. */
 typedef struct {
     const Instructions *chosen;
 } State;
@@ -44,18 +45,22 @@ static PyObject *normals(PyObject *self, PyObject *const *args, Py_ssize_t count
     job.z = out->buf;
     job.z_stride = row_stride(out);
     const size_t row = 2 * PAIRS_OF(is_single(out)) * (size_t)out->itemsize;
-    Team team = {.work = {kernels_for(self, out)->normals}, .phases = 1, .job = &job,
-                 .units = job.units, .scratch = WORDS_SCRATCH * sizeof(uint64_t) + row};
+    Team team = {.work = {kernels_for(self, out)->normals},
+                 .phases = 1,
+                 .job = &job,
+                 .units = job.units,
+                 .scratch = WORDS_SCRATCH * sizeof(uint64_t) + row};
     Py_BEGIN_ALLOW_THREADS
     status = run_team(threads, &team);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
 }
 
-/* What sampling allocates. In float64, which counts exactly whatever there is memory for, and cannot wrap. */
+/* Memory that sampling allocates. Sizes are float64, which cannot overflow and is exact for all sizes that can be
+   allocated. */
 typedef struct {
     double sums;                  /* numbers, of all units */
-    double partial, mix, scratch; /* bytes; scratch: of each thread */
+    double partial, mix, scratch; /* bytes; scratch: per thread */
 } Space;
 
 static Space space_of(const Sample *job, size_t size) {
@@ -70,17 +75,21 @@ static Space space_of(const Sample *job, size_t size) {
     return space;
 }
 
-/* Bytes for a team of up to `threads`, each of which has its scratch from a multiple of ALIGNMENT on. */
+/* Bytes for a team of up to `threads` threads, each with scratch memory aligned to ALIGNMENT. */
 static double all_of(const Space *space, int threads) {
     return space->partial + space->mix + threads * (space->scratch + ALIGNMENT);
 }
 
-/* Both products of a generation; -1 where there is no memory, and then nothing has been changed. */
+/* Compute both products for one generation; return -1 without changing anything if there is no memory. */
 static int sample_all(Sample *job, const Kernels *kernels, size_t size, int threads) {
     const Space space = space_of(job, size);
     if (all_of(&space, MAX_THREADS) > (double)(PTRDIFF_MAX / 2)) return -1;
-    Team team = {.work = {kernels->project, kernels->mix}, .between = kernels->fold, .phases = 2, .job = job,
-                 .units = job->units, .scratch = (size_t)space.scratch};
+    Team team = {.work = {kernels->project, kernels->mix},
+                 .between = kernels->fold,
+                 .phases = 2,
+                 .job = job,
+                 .units = job->units,
+                 .scratch = (size_t)space.scratch};
     job->partial = borrow((size_t)space.partial);
     job->mix = calloc((size_t)space.mix, 1);
     job->chain = job->partial ? job->partial + (size_t)space.sums : NULL;
@@ -90,7 +99,7 @@ static int sample_all(Sample *job, const Kernels *kernels, size_t size, int thre
     return status;
 }
 
-/* lm_workspace(n, rows, m, itemsize, threads): bytes that lm_sample allocates for that many of each. */
+/* lm_workspace(n, rows, m, itemsize, threads): bytes that lm_sample allocates for these sizes. */
 static PyObject *lm_workspace(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     static const char *const names[4] = {"n", "rows", "m", "itemsize"};
     uint64_t value[4];
@@ -111,17 +120,13 @@ static PyObject *lm_workspace(PyObject *self, PyObject *const *args, Py_ssize_t 
     return PyLong_FromDouble(all_of(&space, (int)smaller(threads, larger(1, job.units))));
 }
 
-/* Rates keep and gain for each of the vectors and a mean to renew them with. */
+/* Convert keep and gain of each vector (copied) and z_mean: args[0] to args[2]. */
 static int set_update(Views *views, PyObject *const *args, const Py_buffer *vectors, const double **keep,
                       const double **gain, const void **z_mean) {
     Py_buffer *view;
-    if (!(view = array(views, args[0], "keep", 1, "d", 0)) || !has_shape(view, "keep", 1, vectors->shape[0]))
-        return -1;
-    *keep = view->buf;
-    if (!(view = array(views, args[1], "gain", 1, "d", 0)) || !has_shape(view, "gain", 1, vectors->shape[0]))
-        return -1;
-    *gain = view->buf;
-    if (!(view = array_like(views, args[2], "z_mean", 1, vectors, 0)) ||
+    if (!(*keep = numbers_of(views, args[0], "keep", vectors->shape[0])) ||
+        !(*gain = numbers_of(views, args[1], "gain", vectors->shape[0])) ||
+        !(view = array_like(views, args[2], "z_mean", 1, vectors, 0)) ||
         !has_shape(view, "z_mean", 1, columns(vectors)))
         return -1;
     *z_mean = view->buf;
@@ -141,17 +146,16 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
     if (!(out = array(&views, args[11], "out", 2, "df", 1)) || set_stream(&job, args, out) ||
         !(vectors = array_like(&views, args[4], "vectors", 2, out, updated)) ||
         !has_shape(vectors, "vectors", vectors->shape[0], job.n) || whole(args[5], "active", &active) ||
-        !(gram = array(&views, args[6], "gram", 2, "d", 0)) ||
-        !(c_d = array(&views, args[7], "c_d", 1, "d", 0)) ||
-        !(mean = array_like(&views, args[8], "mean", 1, out, 0)) || !has_shape(mean, "mean", 1, job.n) ||
-        !(projections = array(&views, args[12], "projections", 2, "d", 1)) ||
+        !(gram = array(&views, args[6], "gram", 2, "d", 0)) || !(c_d = array(&views, args[7], "c_d", 1, "d", 0)) ||
+        !(job.c_d = copy_of(&views, c_d)) || !(mean = array_like(&views, args[8], "mean", 1, out, 0)) ||
+        !has_shape(mean, "mean", 1, job.n) || !(projections = array(&views, args[12], "projections", 2, "d", 1)) ||
         !has_shape(projections, "projections", job.rows, vectors->shape[0]) ||
         (updated && set_update(&views, args + 13, vectors, &job.keep, &job.gain, &job.z_mean)) ||
         (threads = thread_count(args[16], job.rows * job.n)) < 0)
         goto fail;
-    if (active > (uint64_t)vectors->shape[0] || active > (uint64_t)columns(c_d) ||
-        active > (uint64_t)columns(gram) || active > (uint64_t)gram->shape[0]) {
-        PyErr_Format(PyExc_ValueError, "active=%llu exceeds what vectors, gram or c_d hold",
+    if (active > (uint64_t)vectors->shape[0] || active > (uint64_t)columns(c_d) || active > (uint64_t)columns(gram) ||
+        active > (uint64_t)gram->shape[0]) {
+        PyErr_Format(PyExc_ValueError, "active=%llu exceeds the size of vectors, gram or c_d",
                      (unsigned long long)active);
         goto fail;
     }
@@ -162,14 +166,11 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
     if (PyFloat_Check(args[9]) || PyLong_Check(args[9])) {
         if (real(args[9], "step", &job.step)) goto fail;
     } else {
-        if (!(other = array_like(&views, args[9], "step", 1, out, 0)) ||
-            !has_shape(other, "step", 1, job.n))
-            goto fail;
+        if (!(other = array_like(&views, args[9], "step", 1, out, 0)) || !has_shape(other, "step", 1, job.n)) goto fail;
         job.steps = other->buf;
     }
     if (args[10] != Py_None) {
-        if (!(other = array_like(&views, args[10], "z", 2, out, 1)) ||
-            !has_shape(other, "z", job.rows, job.n))
+        if (!(other = array_like(&views, args[10], "z", 2, out, 1)) || !has_shape(other, "z", job.rows, job.n))
             goto fail;
         job.z = other->buf;
         job.z_stride = row_stride(other);
@@ -183,7 +184,6 @@ static PyObject *lm_sample(PyObject *self, PyObject *const *args, Py_ssize_t cou
     job.out_stride = row_stride(out);
     job.gram = gram->buf;
     job.gram_stride = row_stride(gram);
-    job.c_d = c_d->buf;
     job.projections = projections->buf;
     const Kernels *kernels = kernels_for(self, out);
     Py_BEGIN_ALLOW_THREADS
@@ -195,57 +195,40 @@ fail:
     return NULL;
 }
 
-/* Columns a unit of recombine and update has. */
-static ptrdiff_t unit_width(ptrdiff_t n) {
-    return larger(1, (n + UNITS * STRIP - 1) / (UNITS * STRIP)) * STRIP;
-}
+/* Number of columns of a unit of recombine and update. */
+static ptrdiff_t unit_width(ptrdiff_t n) { return larger(1, (n + UNITS * STRIP - 1) / (UNITS * STRIP)) * STRIP; }
 
 static int run_units(Work work, void *job, ptrdiff_t n, ptrdiff_t width, int threads) {
     Team team = {.work = {work}, .phases = 1, .job = job, .units = (n + width - 1) / width};
     return run_team(threads, &team);
 }
 
-/* The indices `order`, each of which must be one of `rows` rows. They are copied, and the copy is what is
-   checked and used: Python code, in another thread or in the conversion of a later argument, may alter the
-   array meanwhile. */
-static const ptrdiff_t *indices_of(Views *views, PyObject *object, Py_ssize_t count, const Py_buffer *rows) {
-    Py_buffer *order = array(views, object, "order", 1, sizeof(ptrdiff_t) == 8 ? "q" : "i", 0);
-    if (!order || !has_shape(order, "order", 1, count)) return NULL;
-    ptrdiff_t *indices = views->indices = malloc(((size_t)count + 1) * sizeof(ptrdiff_t));
-    if (!indices) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    memcpy(indices, order->buf, (size_t)count * sizeof(ptrdiff_t));
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (indices[i] < 0 || indices[i] >= rows->shape[0]) {
-            PyErr_Format(PyExc_IndexError, "order[%zd]=%zd is not one of %zd rows", i, indices[i],
-                         rows->shape[0]);
-            return NULL;
-        }
-    return indices;
+/* A job that writes the weighted sum of rows to out. */
+static Recombine sum_of(const Py_buffer *rows, const Weighted *weighted, const Py_buffer *out) {
+    return (Recombine){.n = columns(rows),
+                       .stride = row_stride(rows),
+                       .count = weighted->count,
+                       .width = unit_width(columns(rows)),
+                       .weights = weighted->weights,
+                       .order = weighted->order,
+                       .rows = rows->buf,
+                       .out = out->buf};
 }
 
-static PyObject *weighted_sum(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t count,
-                              int squared) {
+static PyObject *weighted_sum(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t count, int squared) {
     Views views = {.count = 0};
-    Py_buffer *weights, *rows, *out;
-    const ptrdiff_t *order;
+    Py_buffer *rows, *out;
+    Weighted weighted;
     int threads, status;
     if (expect(name, count, 5)) return NULL;
-    if (!(rows = array(&views, args[2], "rows", 2, "df", 0)) ||
-        !(weights = array(&views, args[0], "weights", 1, "d", 0)) ||
-        !(order = indices_of(&views, args[1], columns(weights), rows)) ||
-        !(out = array_like(&views, args[3], "out", 1, rows, 1)) ||
-        !has_shape(out, "out", 1, columns(rows)) ||
-        (threads = thread_count(args[4], columns(weights) * columns(rows) / LIGHTER)) < 0) {
+    if (!(rows = array(&views, args[2], "rows", 2, "df", 0)) || weighted_of(&views, args, rows, &weighted) ||
+        !(out = array_like(&views, args[3], "out", 1, rows, 1)) || !has_shape(out, "out", 1, columns(rows)) ||
+        (threads = thread_count(args[4], weighted.count * columns(rows) / LIGHTER)) < 0) {
         release(&views);
         return NULL;
     }
     const Kernels *kernels = kernels_for(self, rows);
-    Recombine job = {.n = columns(rows), .stride = row_stride(rows), .count = columns(weights),
-                     .width = unit_width(columns(rows)), .weights = weights->buf, .order = order,
-                     .rows = rows->buf, .out = out->buf};
+    Recombine job = sum_of(rows, &weighted, out);
     Py_BEGIN_ALLOW_THREADS
     status = run_units(squared ? kernels->squares : kernels->recombine, &job, job.n, job.width, threads);
     Py_END_ALLOW_THREADS
@@ -265,26 +248,24 @@ static PyObject *squares(PyObject *self, PyObject *const *args, Py_ssize_t count
 /* rescale(scales, rate, weights, order, rows, path, share, threads) */
 static PyObject *rescale(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
-    Py_buffer *weights, *rows, *path, *scales;
-    const ptrdiff_t *order;
+    Py_buffer *rows, *path, *scales;
+    Weighted weighted;
     double rate, share;
     int threads, status;
     if (expect("rescale", count, 8)) return NULL;
     if (real(args[1], "rate", &rate) || real(args[6], "share", &share)) return NULL;
-    if (!(rows = array(&views, args[4], "rows", 2, "df", 0)) ||
-        !(weights = array(&views, args[2], "weights", 1, "d", 0)) ||
-        !(order = indices_of(&views, args[3], columns(weights), rows)) ||
-        !(path = array_like(&views, args[5], "path", 1, rows, 0)) ||
-        !has_shape(path, "path", 1, columns(rows)) ||
+    if (!(rows = array(&views, args[4], "rows", 2, "df", 0)) || weighted_of(&views, args + 2, rows, &weighted) ||
+        !(path = array_like(&views, args[5], "path", 1, rows, 0)) || !has_shape(path, "path", 1, columns(rows)) ||
         !(scales = array_like(&views, args[0], "scales", 1, rows, 1)) ||
         !has_shape(scales, "scales", 1, columns(rows)) ||
-        (threads = thread_count(args[7], columns(weights) * columns(rows) / LIGHTER)) < 0) {
+        (threads = thread_count(args[7], weighted.count * columns(rows) / LIGHTER)) < 0) {
         release(&views);
         return NULL;
     }
-    Recombine job = {.n = columns(rows), .stride = row_stride(rows), .count = columns(weights),
-                     .width = unit_width(columns(rows)), .weights = weights->buf, .order = order,
-                     .rows = rows->buf, .base = path->buf, .share = share, .rate = rate, .out = scales->buf};
+    Recombine job = sum_of(rows, &weighted, scales);
+    job.base = path->buf;
+    job.share = share;
+    job.rate = rate;
     const Work work = kernels_for(self, rows)->rescale;
     Py_BEGIN_ALLOW_THREADS
     status = run_units(work, &job, job.n, job.width, threads);
@@ -317,8 +298,8 @@ static PyObject *lm_update(PyObject *self, PyObject *const *args, Py_ssize_t cou
     return finish(&views, status);
 }
 
-/* fade(path, keep, gain, step): path = keep path + gain step. Not among the kernels, whose instruction sets fuse a product and
-   a sum: on x86 every product is rounded, as by the twin. */
+/* fade(path, keep, gain, step): path = keep path + gain step. This is not one of the kernels because their instruction
+   sets fuse a product and a sum: on x86 every product is rounded here, as in the reference implementation. */
 static PyObject *fade(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
     Py_buffer *path, *step;
@@ -346,10 +327,10 @@ static PyObject *fade(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     return finish(&views, 0);
 }
 
-/* Algorithm 1's chain for a single vector z whose products with the direction vectors are u:
-   M z = alpha z + the sum of mixed[i] m_i; see fold in core_units.h. Returns alpha. */
-static double mix_one(ptrdiff_t active, const double *gram, ptrdiff_t stride, const double *c_d,
-                      const double *u, double *mixed) {
+/* Algorithm 1's chain for one vector z whose products with the direction vectors are u:
+   M z = alpha z + the sum of mixed[i] m_i; see fold in core_units.inc. Returns alpha. */
+static double mix_one(ptrdiff_t active, const double *gram, ptrdiff_t stride, const double *c_d, const double *u,
+                      double *mixed) {
     double alpha = 1.0;
     for (ptrdiff_t j = 0; j < active; j++) {
         double s = alpha * u[j];
@@ -367,28 +348,25 @@ static double mix_one(ptrdiff_t active, const double *gram, ptrdiff_t stride, co
    of weights[i] * projections[order[i]], is V z_mean; out becomes M z_mean. */
 static PyObject *lm_direction(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
-    Py_buffer *weights, *projections, *gram, *c_d, *vectors, *z_mean, *u, *out;
-    const ptrdiff_t *order;
+    Py_buffer *projections, *gram, *c_d, *vectors, *z_mean, *u, *out;
+    Weighted weighted;
     uint64_t active;
     int threads, status = -1;
     if (expect("lm_direction", count, 11)) return NULL;
     if (!(vectors = array(&views, args[6], "vectors", 2, "df", 0)) ||
         !(projections = array(&views, args[2], "projections", 2, "d", 0)) ||
         !has_shape(projections, "projections", projections->shape[0], vectors->shape[0]) ||
-        !(weights = array(&views, args[0], "weights", 1, "d", 0)) ||
-        !(order = indices_of(&views, args[1], columns(weights), projections)) || whole(args[3], "active", &active) ||
-        !(gram = array(&views, args[4], "gram", 2, "d", 0)) ||
-        !(c_d = array(&views, args[5], "c_d", 1, "d", 0)) ||
+        weighted_of(&views, args, projections, &weighted) || whole(args[3], "active", &active) ||
+        !(gram = array(&views, args[4], "gram", 2, "d", 0)) || !(c_d = array(&views, args[5], "c_d", 1, "d", 0)) ||
         !(z_mean = array_like(&views, args[7], "z_mean", 1, vectors, 0)) ||
-        !has_shape(z_mean, "z_mean", 1, columns(vectors)) ||
-        !(u = array(&views, args[8], "u", 1, "d", 1)) || !has_shape(u, "u", 1, vectors->shape[0]) ||
-        !(out = array_like(&views, args[9], "out", 1, vectors, 1)) ||
+        !has_shape(z_mean, "z_mean", 1, columns(vectors)) || !(u = array(&views, args[8], "u", 1, "d", 1)) ||
+        !has_shape(u, "u", 1, vectors->shape[0]) || !(out = array_like(&views, args[9], "out", 1, vectors, 1)) ||
         !has_shape(out, "out", 1, columns(vectors)) ||
         (threads = thread_count(args[10], vectors->shape[0] * columns(vectors) / LIGHTER)) < 0)
         goto fail;
-    if (active > (uint64_t)columns(gram) || active > (uint64_t)gram->shape[0] ||
-        active > (uint64_t)columns(c_d) || active > (uint64_t)columns(u)) {
-        PyErr_Format(PyExc_ValueError, "active=%llu exceeds what gram, c_d or vectors hold",
+    if (active > (uint64_t)columns(gram) || active > (uint64_t)gram->shape[0] || active > (uint64_t)columns(c_d) ||
+        active > (uint64_t)columns(u)) {
+        PyErr_Format(PyExc_ValueError, "active=%llu exceeds the size of gram, c_d or vectors",
                      (unsigned long long)active);
         goto fail;
     }
@@ -396,18 +374,24 @@ static PyObject *lm_direction(PyObject *self, PyObject *const *args, Py_ssize_t 
     if (mixed) {
         ptrdiff_t *rows = (ptrdiff_t *)(mixed + active + 1);
         memset(products, 0, (size_t)columns(u) * sizeof(double));
-        for (Py_ssize_t i = 0; i < columns(weights); i++) {
-            const double *row = (const double *)projections->buf + order[i] * row_stride(projections);
-            const double weight = ((const double *)weights->buf)[i];
+        for (Py_ssize_t i = 0; i < weighted.count; i++) {
+            const double *row = (const double *)projections->buf + weighted.order[i] * row_stride(projections);
+            const double weight = weighted.weights[i];
             for (Py_ssize_t j = 0; j < columns(u); j++) products[j] += weight * row[j];
         }
         for (ptrdiff_t i = 0; i < (ptrdiff_t)active; i++) rows[i] = i;
-        Recombine job = {.n = columns(vectors), .stride = row_stride(vectors), .count = (ptrdiff_t)active,
-                         .width = unit_width(columns(vectors)), .weights = mixed, .order = rows,
-                         .rows = vectors->buf, .base = z_mean->buf, .out = out->buf};
+        Recombine job = {.n = columns(vectors),
+                         .stride = row_stride(vectors),
+                         .count = (ptrdiff_t)active,
+                         .width = unit_width(columns(vectors)),
+                         .weights = mixed,
+                         .order = rows,
+                         .rows = vectors->buf,
+                         .base = z_mean->buf,
+                         .out = out->buf};
         const Work work = kernels_for(self, vectors)->recombine;
-        Py_BEGIN_ALLOW_THREADS
         job.share = mix_one(job.count, gram->buf, row_stride(gram), c_d->buf, products, mixed);
+        Py_BEGIN_ALLOW_THREADS
         status = run_units(work, &job, job.n, job.width, threads);
         Py_END_ALLOW_THREADS
         free(mixed);
@@ -427,8 +411,7 @@ static PyObject *lm_gram(PyObject *self, PyObject *const *args, Py_ssize_t count
     if (expect("lm_gram", count, 5)) return NULL;
     double length2;
     if (real(args[4], "length2", &length2)) return NULL;
-    if (!(gram = array(&views, args[0], "gram", 2, "d", 1)) ||
-        !has_shape(gram, "gram", columns(gram), columns(gram)) ||
+    if (!(gram = array(&views, args[0], "gram", 2, "d", 1)) || !has_shape(gram, "gram", columns(gram), columns(gram)) ||
         !(keep = array(&views, args[1], "keep", 1, "d", 0)) || !has_shape(keep, "keep", 1, columns(gram)) ||
         !(gain = array(&views, args[2], "gain", 1, "d", 0)) || !has_shape(gain, "gain", 1, columns(gram)) ||
         !(u = array(&views, args[3], "u", 1, "d", 0)) || !has_shape(u, "u", 1, columns(gram))) {
@@ -461,7 +444,7 @@ static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) 
         return NULL;
     }
     if (columns(out) % 8) {
-        PyErr_SetString(PyExc_ValueError, "pairs takes a multiple of eight columns");
+        PyErr_SetString(PyExc_ValueError, "the number of columns of out must be a multiple of eight");
         release(&views);
         return NULL;
     }
@@ -471,7 +454,7 @@ static PyObject *pairs(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     return finish(&views, 0);
 }
 
-/* instructions([name]): the set in use, after switching to the named one if given and present. */
+/* instructions([name]): the instruction set in use, after switching to the named one if a name is given. */
 static PyObject *instructions(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     State *state = PyModule_GetState(self);
     if (count > 1 && expect("instructions", count, 1)) return NULL;
@@ -480,7 +463,7 @@ static PyObject *instructions(PyObject *self, PyObject *const *args, Py_ssize_t 
         if (!name) return NULL;
         const Instructions *wanted = present(name);
         if (!wanted) {
-            PyErr_SetString(PyExc_ValueError, "no such instruction set on this machine");
+            PyErr_Format(PyExc_ValueError, "instruction set %s is not available on this machine", name);
             return NULL;
         }
         state->chosen = wanted;
@@ -488,42 +471,34 @@ static PyObject *instructions(PyObject *self, PyObject *const *args, Py_ssize_t 
     return PyUnicode_FromString(state->chosen->name);
 }
 
+#define METHOD(name) {.ml_name = #name, .ml_meth = (PyCFunction)(void (*)(void))name, .ml_flags = METH_FASTCALL}
+
 static PyMethodDef methods[] = {
-    {"normals", (PyCFunction)(void (*)(void))normals, METH_FASTCALL, NULL},
-    {"lm_sample", (PyCFunction)(void (*)(void))lm_sample, METH_FASTCALL, NULL},
-    {"lm_workspace", (PyCFunction)(void (*)(void))lm_workspace, METH_FASTCALL, NULL},
-    {"recombine", (PyCFunction)(void (*)(void))recombine, METH_FASTCALL, NULL},
-    {"lm_update", (PyCFunction)(void (*)(void))lm_update, METH_FASTCALL, NULL},
-    {"squares", (PyCFunction)(void (*)(void))squares, METH_FASTCALL, NULL},
-    {"rescale", (PyCFunction)(void (*)(void))rescale, METH_FASTCALL, NULL},
-    {"fade", (PyCFunction)(void (*)(void))fade, METH_FASTCALL, NULL},
-    {"lm_direction", (PyCFunction)(void (*)(void))lm_direction, METH_FASTCALL, NULL},
-    {"lm_gram", (PyCFunction)(void (*)(void))lm_gram, METH_FASTCALL, NULL},
-    {"pulse_sample", (PyCFunction)(void (*)(void))pulse_sample, METH_FASTCALL, NULL},
-    {"pulse_learn", (PyCFunction)(void (*)(void))pulse_learn, METH_FASTCALL, NULL},
-    {"leading_axes", (PyCFunction)(void (*)(void))leading_axes, METH_FASTCALL, NULL},
-    {"add_squares", (PyCFunction)(void (*)(void))add_squares, METH_FASTCALL, NULL},
-    {"grow", (PyCFunction)(void (*)(void))grow, METH_FASTCALL, NULL},
-    {"pulse_renew", (PyCFunction)(void (*)(void))pulse_renew, METH_FASTCALL, NULL},
-    {"stretched", (PyCFunction)(void (*)(void))stretched, METH_FASTCALL, NULL},
-    {"round_integers", (PyCFunction)(void (*)(void))round_integers, METH_FASTCALL, NULL},
-    {"settle_integers", (PyCFunction)(void (*)(void))settle_integers, METH_FASTCALL, NULL},
-    {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, NULL},
-    {"instructions", (PyCFunction)(void (*)(void))instructions, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
+    METHOD(normals),      METHOD(lm_sample),   METHOD(lm_workspace),   METHOD(recombine),         METHOD(lm_update),
+    METHOD(squares),      METHOD(rescale),     METHOD(fade),           METHOD(lm_direction),      METHOD(lm_gram),
+    METHOD(pulse_sample), METHOD(pulse_learn), METHOD(leading_axes),   METHOD(add_squares),       METHOD(grow),
+    METHOD(pulse_renew),  METHOD(stretched),   METHOD(round_integers), METHOD(recentre_integers), METHOD(pairs),
+    METHOD(instructions), {.ml_name = NULL},
 };
 
 static int prepare(PyObject *module) {
     State *state = PyModule_GetState(module);
     state->chosen = present("avx2") ? present("avx2") : &portable;
-    return 0;
+    return PyModule_AddIntConstant(module, "MOST_ROWS", MOST_ROWS) ||
+                   PyModule_AddIntConstant(module, "MOST_GROWN", MOST_GROWN)
+               ? -1
+               : 0;
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {{.slot = Py_mod_exec, .value = prepare}, {.slot = 0}};
 
 static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_core", "The compiled core of lmma.kernels.", sizeof(State), methods, slots, NULL,
-    NULL,                  NULL,
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "_core",
+    .m_doc = "The compiled core of lmma.kernels.",
+    .m_size = sizeof(State),
+    .m_methods = methods,
+    .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }

@@ -1,8 +1,14 @@
-"""How many threads BLAS uses, read and set: products depend on it in their last bits, and in their time.
+"""Read and set the number of BLAS threads, which affects the last bits of products and their time.
 
-Replicas on other machines must add up as the run itself does, and a generation must take no longer where
-BLAS has more threads (docs/performance.md). NumPy's wheels bring OpenBLAS, which can be told; where another
-BLAS is found nothing is done, and checksums tell whether that matters.
+Replicas on other machines must compute the same sums as the run itself, and additional BLAS threads must not
+slow down a generation (docs/performance.md).
+
+threadpoolctl finds the library that NumPy uses. OpenBLAS is then called directly, not through
+``set_num_threads`` of threadpoolctl 3.8, which ignores calls from all threads but the first while that thread
+lives. A generation in a second thread would then use any number of BLAS threads, and the last thread to leave
+:class:`ThreadLimit` could not restore the number. It would also add 1.4 microseconds to the 1.9 of
+``ThreadLimit``. Other libraries are called through threadpoolctl. If no library is found, nothing is set;
+checksums of replicas then detect differences.
 """
 
 from __future__ import annotations
@@ -18,41 +24,51 @@ from contextlib import AbstractContextManager
 # Environment variables from which numerical libraries take their number of threads when they are loaded
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
-LARGE = 2**24  # multiplications in a product from which a second thread can be worth waking
-SMALL_MATRIX, SMALL_VECTOR = 64, 512  # variables up to which BLAS stays on one thread by itself
+LARGE = 2**24  # multiplications per product above which a second thread can pay off
+SMALL_MATRIX, SMALL_VECTOR = 64, 512  # number of variables up to which BLAS uses one thread anyway
+
+Functions = tuple[Callable[[], int | None], Callable[[int], object]]  # read, set
 
 
 @functools.cache
-def _library() -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    """Return the functions that read and set the number of threads, or None where they are not found."""
+def _library() -> Functions | None:
+    """Return the functions that read and set the number of threads, or None if there are none."""
     import numpy as np
+    from threadpoolctl import ThreadpoolController  # late: `import lmma` must be fast
 
-    np.dot(np.ones(2), np.ones(2))  # so that it is loaded
-    paths: set[str] = set()
-    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "openblas" in line}
-    # SciPy brings a second one; NumPy's, with integers of 64 bits, is what strategies use
-    for path in sorted(paths, key=lambda path: ("numpy" not in path, path)):
-        library = ctypes.CDLL(path)
-        for before in ("scipy_openblas", "openblas"):
-            for after in ("64_", ""):
-                with contextlib.suppress(AttributeError):
-                    return (
-                        getattr(library, f"{before}_get_num_threads{after}"),
-                        getattr(library, f"{before}_set_num_threads{after}"),
-                    )
+    np.dot(np.ones(2), np.ones(2))  # loads the library
+    found = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+    # SciPy ships a second OpenBLAS; methods use NumPy's
+    for library in sorted(found, key=lambda library: ("numpy" not in library.filepath, library.filepath)):
+        if library.internal_api != "openblas":
+            return library.get_num_threads, library.set_num_threads
+        if (functions := _openblas(library.filepath)) is not None:
+            return functions
+    return None
+
+
+def _openblas(path: str) -> Functions | None:
+    """Return the functions of the OpenBLAS at ``path``, whose names depend on the build."""
+    library = ctypes.CDLL(path)
+    for before in ("scipy_openblas", "openblas"):
+        for after in ("64_", ""):
+            with contextlib.suppress(AttributeError):
+                return (
+                    getattr(library, f"{before}_get_num_threads{after}"),
+                    getattr(library, f"{before}_set_num_threads{after}"),
+                )
     return None
 
 
 def blas_threads() -> int | None:
-    """Return how many threads BLAS uses, None if it cannot be asked."""
+    """Return the number of threads that BLAS uses, or None if it is unknown."""
     found = _library()
-    return None if found is None else int(found[0]())
+    return None if found is None else found[0]()
 
 
 @contextlib.contextmanager
 def using_blas_threads(count: int | None) -> Iterator[None]:
-    """Have BLAS use ``count`` threads inside the block, if that is known and can be set."""
+    """Make BLAS use ``count`` threads inside the block, if ``count`` is known and can be set."""
     found, before = _library(), blas_threads()
     if found is None or before is None or count is None or count == before:
         yield
@@ -64,11 +80,11 @@ def using_blas_threads(count: int | None) -> Iterator[None]:
         found[1](before)
 
 
-class Held:
-    """A context in which BLAS uses ``count`` threads, whichever threads of this process are inside.
+class ThreadLimit:
+    """A context in which BLAS uses at most ``count`` threads, for all threads of the process together.
 
-    What the process had before is there again when the last of them has left. Where two want different
-    numbers at a time, the first decides: neither is wrong, only slower or different in the last bits.
+    The previous number is restored when the last thread leaves. If two threads ask for different numbers at
+    the same time, the first one decides: the other is slower, or differs in the last bits.
     """
 
     _lock = threading.Lock()
@@ -83,35 +99,35 @@ class Held:
         found = _library()
         if found is None:
             return
-        with Held._lock:
-            if Held._inside == 0:
-                Held._before = found[0]()
-                Held._changed = self.count < Held._before
-                if Held._changed:
+        with ThreadLimit._lock:
+            if ThreadLimit._inside == 0:
+                ThreadLimit._before = found[0]() or 0
+                ThreadLimit._changed = self.count < ThreadLimit._before
+                if ThreadLimit._changed:
                     found[1](self.count)
-            Held._inside += 1
+            ThreadLimit._inside += 1
 
     def __exit__(self, *raised: object) -> None:
         found = _library()
         if found is None:
             return
-        with Held._lock:
-            Held._inside -= 1
-            if Held._inside == 0 and Held._changed:
-                found[1](Held._before)
+        with ThreadLimit._lock:
+            ThreadLimit._inside -= 1
+            if ThreadLimit._inside == 0 and ThreadLimit._changed:
+                found[1](ThreadLimit._before)
 
 
-def held_for(n: int, rows: int, *, dense: bool) -> AbstractContextManager[None]:
+def limited_threads(n: int, rows: int, *, dense: bool) -> AbstractContextManager[None]:
     """Return a context for the products of a generation of ``rows`` candidates with ``n`` variables.
 
-    BLAS uses one thread in it, or at most as many as LMMA_BLAS_THREADS says if the products are ``dense``, of
-    n x n matrices, and large. Nothing is held where BLAS would not use a second one.
+    Inside it BLAS uses one thread, or at most LMMA_BLAS_THREADS threads if the products are ``dense`` (n x n
+    matrices) and large. The context does nothing if BLAS would use one thread anyway.
     """
     small = n <= SMALL_MATRIX and rows * n * n < 2**18 if dense else n < SMALL_VECTOR
     if small:
         return contextlib.nullcontext()
     allowed = _allowed_threads()
-    return Held(allowed if dense and rows * n * n >= LARGE else 1)
+    return ThreadLimit(allowed if dense and rows * n * n >= LARGE else 1)
 
 
 def _allowed_threads() -> int:
@@ -119,5 +135,5 @@ def _allowed_threads() -> int:
     if not asked:
         return 1
     if not asked.isdigit() or int(asked) < 1:
-        raise ValueError(f"LMMA_BLAS_THREADS={asked!r} must be a whole number, 1 or more")
+        raise ValueError(f"LMMA_BLAS_THREADS={asked!r} must be a whole number of at least 1")
     return int(asked)

@@ -1,4 +1,4 @@
-/* What both compiled modules need: the dialects of compilers, and arguments from Python. */
+/* Shared by the compiled modules of lmma and lmma-lab: differences between compilers, and arguments from Python. */
 
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
@@ -15,8 +15,8 @@
 #define HAVE_AVX2 0
 #endif
 
-/* Functions between BEGIN_TARGET and END_TARGET may use the named instructions. Clang ignores GCC's pragma, and
-   a function that then lacks them is an error: each compiler gets its own. */
+/* Functions between BEGIN_TARGET and END_TARGET may use the named instructions. Clang ignores GCC's pragma and
+   then reports an error, so each compiler has its own. */
 #define PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #define BEGIN_TARGET(names) PRAGMA(clang attribute push(__attribute__((target(names))), apply_to = function))
@@ -33,10 +33,10 @@
 #include <pthread.h>
 #endif
 
-/* The number type of a buffer, by its format and by its item size, since the width of 'l' and 'L' is the
-   platform's: d float64, f float32, B uint8, I uint32, Q uint64, i int32, q int64; 0 for all others. */
+/* The number type of a buffer: d float64, f float32, B uint8, I uint32, Q uint64, i int32, q int64; 0 for all others.
+   It depends on format and item size, because the width of 'l' and 'L' differs between platforms. */
 static char number_type(const Py_buffer *view) {
-    const char *format = view->format ? view->format : "B"; /* what the protocol says of a missing one */
+    const char *format = view->format ? view->format : "B";                  /* the protocol's default */
     if (*format && strchr(PY_BIG_ENDIAN ? "@=>" : "@=<", *format)) format++; /* native byte order */
     if (format[0] == 0 || format[1] != 0) return 0;
     if (*format == 'd') return view->itemsize == sizeof(double) ? 'd' : 0;
@@ -47,7 +47,7 @@ static char number_type(const Py_buffer *view) {
     return 0;
 }
 
-/* Bytes from one index to the next; an exporter of contiguous memory may leave them out, as ctypes does. */
+/* Bytes between consecutive indices; exporters of contiguous memory, such as ctypes, may omit strides. */
 static Py_ssize_t stride(const Py_buffer *view, int axis) {
     if (view->strides) return view->strides[axis];
     Py_ssize_t bytes = view->itemsize;
@@ -55,7 +55,7 @@ static Py_ssize_t stride(const Py_buffer *view, int axis) {
     return bytes;
 }
 
-/* Whether all numbers lie where the processor may read them as such. */
+/* True if all numbers are aligned to their size. */
 static int is_aligned(const Py_buffer *view) {
     if ((uintptr_t)view->buf % (uintptr_t)view->itemsize) return 0;
     for (int axis = 0; axis < view->ndim; axis++)
@@ -63,7 +63,7 @@ static int is_aligned(const Py_buffer *view) {
     return 1;
 }
 
-/* The number `object`, named `name` in the exception; 0, or -1 with an exception set and no value. */
+/* Set `value` to the integer `object`, called `name` in messages; return 0, or -1 with an exception set. */
 static int whole(PyObject *object, const char *name, uint64_t *value) {
     PyObject *number = PyNumber_Index(object);
     if (!number) return -1;
@@ -71,14 +71,14 @@ static int whole(PyObject *object, const char *name, uint64_t *value) {
     Py_DECREF(number);
     if (converted == (unsigned long long)-1 && PyErr_Occurred()) {
         if (PyErr_ExceptionMatches(PyExc_OverflowError))
-            PyErr_Format(PyExc_OverflowError, "%s must be a whole number from 0 to 2**64 - 1", name);
+            PyErr_Format(PyExc_OverflowError, "%s must be an integer from 0 to 2**64 - 1", name);
         return -1;
     }
     *value = converted;
     return 0;
 }
 
-/* How many threads `object` asks for, at most `most`; 0 with an exception set where it is no such number. */
+/* The number of threads `object`, at most `most`; 0 with an exception set if it is invalid. */
 static int thread_limit(PyObject *object, int most) {
     uint64_t asked;
     if (whole(object, "threads", &asked)) return 0;

@@ -1,5 +1,5 @@
-/* The calls about axes: those that lead some rows, rows stretched along them, and pulse's renewed; and about the matrix:
-   squares of rows, and the product with their sum. See core_pulse_calls.h. */
+/* Functions for Python: leading axes, rows stretched along axes, pulse_renew, sums of squares, and grow. See also
+   core_pulse_calls.h. */
 
 static void axes_space(Axes *job, Space_of_call *space, size_t size) {
     const double m = (double)job->size, found = (double)job->found, units = (double)job->units;
@@ -11,13 +11,14 @@ static void axes_space(Axes *job, Space_of_call *space, size_t size) {
     job->vectors = piece(space, m * wide, sizeof(double));
     job->values = piece(space, m, sizeof(double));
     job->work = piece(space, 6 * wide, sizeof(double));
-    job->turns = piece(space, 2 * m, sizeof(Rotation));
+    job->rotations = piece(space, 2 * m, sizeof(Rotation));
     job->fourths = piece(space, units * found, sizeof(double));
     job->coefficients = piece(space, found * m, size);
 }
 
-/* Arrays of rows, as kernels see them. */
-static void rows_to(Axes *job, const Py_buffer *rows, char *axes, const Py_buffer *all, ptrdiff_t wanted, double *sizes) {
+/* Set the arrays and sizes of a job. */
+static void rows_to(Axes *job, const Py_buffer *rows, char *axes, const Py_buffer *all, ptrdiff_t wanted,
+                    double *sizes) {
     job->n = columns(rows);
     job->count = rows->shape[0];
     job->size = smaller(job->count, job->n);
@@ -38,10 +39,11 @@ static int fits(const Py_buffer *rows, const char *name) {
     return 0;
 }
 
-/* The leading axes of a job, `wanted` of them, and the sums of their fourth powers; -1 where there is no memory. */
+/* The leading axes of a job, `wanted` of them, and the sums of their fourth powers; -1 if there is no memory. */
 static int lead(Axes *job, const Kernels *kernels, ptrdiff_t wanted, double *fourths, size_t size, int threads) {
-    const size_t block = size == sizeof(float) ? 480 : 240;
-    const size_t wide = (size_t)(job->size + job->found) * block, tall = (2 * ROWS + (size_t)job->size) * (MOST_ROWS + 24);
+    const size_t block = BLOCK_OF(size == sizeof(float));
+    const size_t wide = (size_t)(job->size + job->found) * block,
+                 tall = (2 * ROWS + (size_t)job->size) * (MOST_ROWS + MOST_MIX_COLS);
     Space_of_call space = {NULL, 0};
     for (ptrdiff_t i = job->found; i < wanted; i++) {
         memset((char *)job->axes + (size_t)(i * job->axes_stride) * size, 0, (size_t)job->n * size);
@@ -53,8 +55,12 @@ static int lead(Axes *job, const Kernels *kernels, ptrdiff_t wanted, double *fou
     if (!borrowed) return -1;
     space.memory = borrowed + (ALIGNMENT - (uintptr_t)borrowed % ALIGNMENT);
     axes_space(job, &space, size);
-    Team team = {.work = {kernels->axes_gram, kernels->axes_combine}, .between = kernels->axes_eigen, .phases = 2,
-                 .job = job, .units = job->units, .scratch = (wide > tall ? wide : tall) * size};
+    Team team = {.work = {kernels->axes_gram, kernels->axes_combine},
+                 .between = kernels->axes_eigen,
+                 .phases = 2,
+                 .job = job,
+                 .units = job->units,
+                 .scratch = (wide > tall ? wide : tall) * size};
     const int status = run_team(threads, &team);
     for (ptrdiff_t i = 0; status == 0 && i < job->found; i++) {
         fourths[i] = 0.0;
@@ -64,19 +70,26 @@ static int lead(Axes *job, const Kernels *kernels, ptrdiff_t wanted, double *fou
     return status;
 }
 
-/* leading_axes(rows, axes, sizes, fourths, threads) */
+/* Limits below which eigenvalues count as 0: (SMALLEST, LOST) of reference_pulse.py. */
+static int kept_of(PyObject *object, Axes *job) {
+    double *const limit[] = {&job->smallest, &job->lost};
+    return reals_of(object, "constants", COUNT_OF(limit), limit);
+}
+
+/* leading_axes(rows, axes, sizes, fourths, constants, threads) */
 static PyObject *leading_axes(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
     Axes job = {.units = 0};
     Py_buffer *rows, *axes, *sizes, *fourths;
     int threads, status;
-    if (expect("leading_axes", count, 5)) return NULL;
+    if (expect("leading_axes", count, 6)) return NULL;
     if (!(rows = array(&views, args[0], "rows", 2, "df", 0)) ||
         !(axes = array_like(&views, args[1], "axes", 2, rows, 1)) ||
         !has_shape(axes, "axes", axes->shape[0], columns(rows)) ||
         !(sizes = array(&views, args[2], "sizes", 1, "d", 1)) || !has_shape(sizes, "sizes", 1, axes->shape[0]) ||
-        !(fourths = array(&views, args[3], "fourths", 1, "d", 1)) || !has_shape(fourths, "fourths", 1, axes->shape[0]) ||
-        (threads = thread_count(args[4], rows->shape[0] * columns(rows))) < 0 || !fits(rows, "rows")) {
+        !(fourths = array(&views, args[3], "fourths", 1, "d", 1)) ||
+        !has_shape(fourths, "fourths", 1, axes->shape[0]) || kept_of(args[4], &job) ||
+        (threads = thread_count(args[5], rows->shape[0] * columns(rows))) < 0 || !fits(rows, "rows")) {
         release(&views);
         return NULL;
     }
@@ -88,9 +101,9 @@ static PyObject *leading_axes(PyObject *self, PyObject *const *args, Py_ssize_t 
     return finish(&views, status);
 }
 
-/* Stretch the rows of a job along `k` axes; -1 where there is no memory. */
+/* Stretch the rows of a job along `k` axes; return -1 if there is no memory. */
 static int stretch_all(Stretch *job, const Kernels *kernels, ptrdiff_t k, size_t size, int threads) {
-    const size_t block = size == sizeof(float) ? 480 : 240;
+    const size_t block = BLOCK_OF(size == sizeof(float));
     ptrdiff_t longs;
     int status = -1;
     job->width = unit_width(job->n);
@@ -101,9 +114,14 @@ static int stretch_all(Stretch *job, const Kernels *kernels, ptrdiff_t k, size_t
     job->coefficients = malloc((size_t)(job->count * job->active + 1) * size);
     if (job->pick && job->partial && job->coefficients) {
         job->factors = job->partial + job->units * job->count * job->active;
-        for (ptrdiff_t i = 0; i < job->active; i++) job->factors[i] = pow(1.0 + job->gains[job->pick[i]], job->power) - 1.0;
-        Team team = {.work = {kernels->stretch_project, kernels->stretch_mix}, .between = kernels->stretch_fold,
-                     .phases = 2, .job = job, .units = job->units, .scratch = ((size_t)job->active + ROWS) * block * size};
+        for (ptrdiff_t i = 0; i < job->active; i++)
+            job->factors[i] = pow(1.0 + job->gains[job->pick[i]], job->power) - 1.0;
+        Team team = {.work = {kernels->stretch_project, kernels->stretch_mix},
+                     .between = kernels->stretch_fold,
+                     .phases = 2,
+                     .job = job,
+                     .units = job->units,
+                     .scratch = ((size_t)job->active + ROWS) * block * size};
         status = run_team(threads, &team);
     }
     free(job->pick);
@@ -116,14 +134,14 @@ static int stretch_all(Stretch *job, const Kernels *kernels, ptrdiff_t k, size_t
 static PyObject *stretched(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
     Stretch job = {.units = 0};
-    Py_buffer *rows, *axes, *gains, *out;
+    Py_buffer *rows, *axes, *out;
     int threads, status;
     if (expect("stretched", count, 6)) return NULL;
     if (!(rows = array(&views, args[0], "rows", 2, "df", 0)) ||
         !(axes = array_like(&views, args[1], "axes", 2, rows, 0)) ||
         !has_shape(axes, "axes", axes->shape[0], columns(rows)) ||
-        !(gains = array(&views, args[2], "gains", 1, "d", 0)) || !has_shape(gains, "gains", 1, axes->shape[0]) ||
-        real(args[3], "power", &job.power) || !(out = array_like(&views, args[4], "out", 2, rows, 1)) ||
+        !(job.gains = numbers_of(&views, args[2], "gains", axes->shape[0])) || real(args[3], "power", &job.power) ||
+        !(out = array_like(&views, args[4], "out", 2, rows, 1)) ||
         !has_shape(out, "out", rows->shape[0], columns(rows)) ||
         (threads = thread_count(args[5], rows->shape[0] * columns(rows) / LIGHTER)) < 0) {
         release(&views);
@@ -137,7 +155,6 @@ static PyObject *stretched(PyObject *self, PyObject *const *args, Py_ssize_t cou
     job.axes_stride = row_stride(axes);
     job.out = out->buf;
     job.out_stride = row_stride(out);
-    job.gains = gains->buf;
     const Kernels *kernels = kernels_for(self, rows);
     Py_BEGIN_ALLOW_THREADS
     status = stretch_all(&job, kernels, axes->shape[0], (size_t)rows->itemsize, threads);
@@ -145,72 +162,77 @@ static PyObject *stretched(PyObject *self, PyObject *const *args, Py_ssize_t cou
     return finish(&views, status);
 }
 
-/* pulse_renew(long_rows, short_rows, axes, longs, gains, sizes, concentration, path, limits, threads) */
+/* pulse_renew(long_rows, short_rows, metric, path, limits, constants, threads): the tuples of reference_pulse.py */
 static PyObject *pulse_renew(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
     Axes shorts = {.units = 0}, longs = {.units = 0};
-    Stretch turn = {.units = 0, .power = 0.5};
-    Py_buffer *long_rows, *short_rows, *axes, *gains, *sizes, *concentration, *path, *limits;
-    ptrdiff_t K;
+    Stretch stretch = {.units = 0, .power = 0.5};
+    Metric metric;
+    Py_buffer *long_rows, *short_rows, *sizes, *concentration, *path;
+    double tau_long, tau_short, span, path_gain;
+    double *const limit[] = {&tau_long, &tau_short, &span, &path_gain};
     int threads, status = -1;
-    if (expect("pulse_renew", count, 10)) return NULL;
+    if (expect("pulse_renew", count, 7)) return NULL;
     if (!(long_rows = array(&views, args[0], "long_rows", 2, "df", 1)) ||
         !(short_rows = array_like(&views, args[1], "short_rows", 2, long_rows, 0)) ||
         !has_shape(short_rows, "short_rows", short_rows->shape[0], columns(long_rows)) ||
-        metric_of(&views, args + 2, long_rows, &axes, &K, &gains) || gains->readonly || axes->readonly ||
-        !(sizes = array(&views, args[5], "sizes", 1, "d", 1)) || !has_shape(sizes, "sizes", 1, axes->shape[0]) ||
-        !(concentration = array(&views, args[6], "concentration", 1, "d", 1)) ||
-        !has_shape(concentration, "concentration", 1, axes->shape[0] - K) ||
-        !(path = array_like(&views, args[7], "path", 1, long_rows, 1)) || !has_shape(path, "path", 1, columns(long_rows)) ||
-        !(limits = array(&views, args[8], "limits", 1, "d", 0)) || !has_shape(limits, "limits", 1, 4) ||
-        (threads = thread_count(args[9], long_rows->shape[0] * columns(long_rows))) < 0 ||
+        metric_of(&views, args[2], long_rows, 1, &metric) ||
+        !(sizes = array(&views, metric.item[SIZES], "sizes", 1, "d", 1)) ||
+        !has_shape(sizes, "sizes", 1, metric.count) ||
+        !(concentration = array(&views, metric.item[CONCENTRATION], "concentration", 1, "d", 1)) ||
+        !has_shape(concentration, "concentration", 1, metric.shorts) ||
+        !(path = array_like(&views, args[3], "path", 1, long_rows, 1)) ||
+        !has_shape(path, "path", 1, columns(long_rows)) || reals_of(args[4], "limits", COUNT_OF(limit), limit) ||
+        kept_of(args[5], &shorts) || kept_of(args[5], &longs) ||
+        (threads = thread_count(args[6], long_rows->shape[0] * columns(long_rows))) < 0 ||
         !fits(long_rows, "long_rows") || !fits(short_rows, "short_rows"))
         goto fail;
+    const ptrdiff_t K = metric.longs, M = metric.shorts;
     if (long_rows->shape[0] <= K) {
         PyErr_Format(PyExc_ValueError, "long_rows must have more than %zd rows, got %zd", K, long_rows->shape[0]);
         goto fail;
     }
     const size_t size = (size_t)long_rows->itemsize;
-    const ptrdiff_t k = axes->shape[0], M = k - K;
-    const double *limit = limits->buf; /* tau_F, tau_H, span, what the path is multiplied by */
-    double *gain = gains->buf, *kept = sizes->buf, *rho = concentration->buf, *h = gain + K;
+    const Py_buffer *axes = metric.axes;
+    double *gain = metric.gains->buf, *kept = sizes->buf, *rho = concentration->buf, *h = gain + K;
     char *short_axes = (char *)axes->buf + (size_t)(K * row_stride(axes)) * size;
     char *row = (char *)long_rows->buf + (size_t)(K * row_stride(long_rows)) * size;
-    double *fourths = malloc((size_t)(k + 1) * sizeof(double));
+    double *fourths = malloc((size_t)(metric.count + 1) * sizeof(double));
     const Kernels *kernels = kernels_for(self, long_rows);
     rows_to(&shorts, short_rows, short_axes, axes, M, kept + K);
     rows_to(&longs, long_rows, axes->buf, axes, K, kept);
-    turn.n = longs.n;
-    turn.count = longs.count;
-    turn.rows = turn.out = long_rows->buf;
-    turn.stride = turn.out_stride = longs.stride;
-    turn.axes = short_axes;
-    turn.axes_stride = row_stride(axes);
-    turn.gains = h;
+    stretch.n = longs.n;
+    stretch.count = longs.count;
+    stretch.rows = stretch.out = long_rows->buf;
+    stretch.stride = stretch.out_stride = longs.stride;
+    stretch.axes = short_axes;
+    stretch.axes_stride = row_stride(axes);
+    stretch.gains = h;
     if (fourths) {
         Py_BEGIN_ALLOW_THREADS
         status = lead(&shorts, kernels, M, fourths, size, threads);
         for (ptrdiff_t i = 0; status == 0 && i < M; i++) {
-            const double wide = limit[2] * fourths[i] > 1.0 ? limit[2] * fourths[i] : 1.0;
+            const double wide = span * fourths[i] > 1.0 ? span * fourths[i] : 1.0;
             rho[i] = wide * wide * wide;
-            h[i] = kept[K + i] > limit[1] * rho[i] ? kept[K + i] - limit[1] * rho[i] : 0.0;
+            h[i] = kept[K + i] > tau_short * rho[i] ? kept[K + i] - tau_short * rho[i] : 0.0;
         }
-        if (status == 0) status = stretch_all(&turn, kernels, M, size, threads);
+        if (status == 0) status = stretch_all(&stretch, kernels, M, size, threads);
         if (status == 0) {
             memcpy(path->buf, row, (size_t)longs.n * size);
             for (ptrdiff_t j = 0; j < longs.n; j++) {
-                if (size == sizeof(float)) ((float *)(void *)row)[j] *= (float)limit[3];
-                else ((double *)(void *)row)[j] *= limit[3];
+                if (size == sizeof(float))
+                    ((float *)(void *)row)[j] *= (float)path_gain;
+                else
+                    ((double *)(void *)row)[j] *= path_gain;
             }
             status = lead(&longs, kernels, K, fourths, size, threads);
         }
-        for (ptrdiff_t i = 0; status == 0 && i < K; i++) gain[i] = kept[i] > limit[0] ? kept[i] - limit[0] : 0.0;
+        for (ptrdiff_t i = 0; status == 0 && i < K; i++) gain[i] = kept[i] > tau_long ? kept[i] - tau_long : 0.0;
         Py_END_ALLOW_THREADS
     }
     free(fourths);
     return finish(&views, status);
 fail:
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "axes and gains must be writeable");
     release(&views);
     return NULL;
 }
@@ -231,7 +253,8 @@ static PyObject *add_squares(PyObject *self, PyObject *const *args, Py_ssize_t c
         (threads = thread_count(args[4], rows->shape[0] * columns(rows) / LIGHTER * columns(rows))) < 0)
         goto fail;
     if (against > (uint64_t)rows->shape[0]) {
-        PyErr_Format(PyExc_ValueError, "against=%llu exceeds the %zd rows", (unsigned long long)against, rows->shape[0]);
+        PyErr_Format(PyExc_ValueError, "against=%llu exceeds the %zd rows", (unsigned long long)against,
+                     rows->shape[0]);
         goto fail;
     }
     const size_t size = (size_t)rows->itemsize;
@@ -244,13 +267,16 @@ static PyObject *add_squares(PyObject *self, PyObject *const *args, Py_ssize_t c
     job.total_stride = row_stride(total);
     const Kernels *kernels = kernels_for(self, rows);
     Py_BEGIN_ALLOW_THREADS
-    if ((job.turned = borrow(((size_t)job.n * (size_t)job.count + 1) * size))) {
-        Team team = {.work = {kernels->turn_columns, kernels->square_columns}, .between = nothing_between, .phases = 2,
-                     .job = &job, .units = (job.n + SQUARE_COLS - 1) / SQUARE_COLS,
+    if ((job.transposed = borrow(((size_t)job.n * (size_t)job.count + 1) * size))) {
+        Team team = {.work = {kernels->transpose_columns, kernels->square_columns},
+                     .between = nothing_between,
+                     .phases = 2,
+                     .job = &job,
+                     .units = (job.n + SQUARE_COLS - 1) / SQUARE_COLS,
                      .scratch = (size_t)(job.n + job.count) * SQUARE_COLS * size};
         status = run_team(threads, &team);
     }
-    give_back(job.turned);
+    give_back(job.transposed);
     Py_END_ALLOW_THREADS
     return finish(&views, status);
 fail:
@@ -258,7 +284,7 @@ fail:
     return NULL;
 }
 
-/* grow(change, columns, inverse): whether it was done; False, with nothing changed, where I + G/2 is not positive definite */
+/* grow(change, columns, inverse): True; or False, with nothing changed, if I + G/2 is not positive definite */
 static PyObject *grow(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Views views = {.count = 0};
     Py_buffer *change, *columns_of, *inverse;
@@ -274,11 +300,15 @@ static PyObject *grow(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         PyErr_Format(PyExc_ValueError, "change must have at most %d columns, got %zd", MOST_GROWN, columns(change));
         goto fail;
     }
-    const Growth job = {.n = columns(change), .change = change->buf, .change_stride = row_stride(change),
-                        .columns = columns_of->buf, .columns_stride = row_stride(columns_of),
-                        .inverse = inverse->buf, .inverse_stride = row_stride(inverse)};
+    const Growth job = {.n = columns(change),
+                        .change = change->buf,
+                        .change_stride = row_stride(change),
+                        .columns = columns_of->buf,
+                        .columns_stride = row_stride(columns_of),
+                        .inverse = inverse->buf,
+                        .inverse_stride = row_stride(inverse)};
     const size_t rows = (size_t)job.n;
-    void *space = borrow((rows * (2 * rows + 2 * (rows + 3 * 8)) + 1) * (size_t)change->itemsize); /* padded: MIX_COLS */
+    void *space = borrow((rows * (2 * rows + 2 * (rows + MOST_MIX_COLS)) + 1) * (size_t)change->itemsize);
     const int done = space ? kernels_for(self, change)->grow(&job, space) : 0;
     give_back(space);
     release(&views);

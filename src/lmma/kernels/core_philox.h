@@ -1,8 +1,8 @@
 /* Philox4x64-10 exactly as NumPy's: counter-based uniform words.
 
    A block of four 64-bit words is a function of (key, counter). Of the counter's four words only the
-   first changes within a generation, the second is the generation, the others are zero. So the first
-   two of the ten rounds need one product each instead of two: see open_stream. */
+   first changes within one generation, the second is the generation, the others are zero. Therefore
+   the first two of the ten rounds need one product each instead of two: see open_stream. */
 
 #define PHILOX_M0 UINT64_C(0xD2E7470EE14C6C93)
 #define PHILOX_M1 UINT64_C(0xCA5A826395121157)
@@ -10,8 +10,8 @@
 #define PHILOX_W1 UINT64_C(0xBB67AE8584CAA73B) /* root of 3 - 1: step of the second */
 
 typedef struct {
-    uint64_t keys[20];      /* the two key words of each round */
-    uint64_t second_hi;     /* round 2: product of M0 with (generation ^ key), same for every block */
+    uint64_t keys[20];  /* the two key words of each round */
+    uint64_t second_hi; /* round 2: product of M0 with (generation ^ key), same for every block */
     uint64_t second_lo;
 } Stream;
 
@@ -56,8 +56,8 @@ INLINE void philox_round(const Stream *stream, int round, uint64_t *c) {
     c[3] = lo0;
 }
 
-/* Write the words of `blocks` blocks from number `first` on (block b has counter b + 1: NumPy counts
-   before use). */
+/* Write the words of `blocks` blocks from number `first` on. Block b has counter b + 1, because NumPy increments
+   the counter before use. */
 static void fill_portable(const Stream *stream, uint64_t first, ptrdiff_t blocks, uint64_t *words) {
     for (ptrdiff_t b = 0; b < blocks; b++, words += 4) {
         uint64_t c[4];
@@ -81,11 +81,9 @@ INLINE __m256i multiply_avx2(__m256i a, uint64_t constant, __m256i *hi) {
     __m256i a1 = _mm256_srli_epi64(a, 32);
     __m256i low = _mm256_mul_epu32(a, b0);
     __m256i middle = _mm256_add_epi64(_mm256_mul_epu32(a1, b0), _mm256_srli_epi64(low, 32));
-    __m256i cross =
-        _mm256_add_epi64(_mm256_mul_epu32(a, b1), _mm256_blend_epi32(middle, zero, 0xAA));
-    *hi = _mm256_add_epi64(
-        _mm256_add_epi64(_mm256_mul_epu32(a1, b1), _mm256_srli_epi64(middle, 32)),
-        _mm256_srli_epi64(cross, 32));
+    __m256i cross = _mm256_add_epi64(_mm256_mul_epu32(a, b1), _mm256_blend_epi32(middle, zero, 0xAA));
+    *hi = _mm256_add_epi64(_mm256_add_epi64(_mm256_mul_epu32(a1, b1), _mm256_srli_epi64(middle, 32)),
+                           _mm256_srli_epi64(cross, 32));
     return _mm256_blend_epi32(_mm256_slli_epi64(cross, 32), low, 0x55);
 }
 
@@ -107,7 +105,7 @@ INLINE void quad_round(const Stream *stream, int round, Quad *q) {
     q->c[3] = lo0;
 }
 
-/* Four blocks lie in lanes; memory wants them one after another: transpose 4 x 4. */
+/* Transpose 4 x 4: the four blocks are in lanes but are stored consecutively. */
 INLINE void quad_store(const Quad *q, uint64_t *words) {
     __m256i a = _mm256_unpacklo_epi64(q->c[0], q->c[1]), b = _mm256_unpackhi_epi64(q->c[0], q->c[1]);
     __m256i c = _mm256_unpacklo_epi64(q->c[2], q->c[3]), d = _mm256_unpackhi_epi64(q->c[2], q->c[3]);
@@ -117,8 +115,8 @@ INLINE void quad_store(const Quad *q, uint64_t *words) {
     _mm256_storeu_si256((__m256i *)words + 3, _mm256_permute2x128_si256(b, d, 0x31));
 }
 
-/* Twelve blocks at a time: eight in vector registers, four in integer registers, so that the integer
-   multiplier works beside the vector units. */
+/* Twelve blocks at a time: eight in vector registers, four in integer registers, so that the
+   integer multiplier and the vector units work in parallel. */
 static void fill_avx2(const Stream *stream, uint64_t first, ptrdiff_t blocks, uint64_t *words) {
     uint64_t counter = first + 1;
     for (; blocks >= 12; blocks -= 12, counter += 12, words += 48) {
@@ -126,11 +124,11 @@ static void fill_avx2(const Stream *stream, uint64_t first, ptrdiff_t blocks, ui
         uint64_t c[4][4];
         quad_start(stream, counter, &q[0]);
         quad_start(stream, counter + 4, &q[1]);
-        UNROLL for (int i = 0; i < 4; i++) philox_start(stream, counter + 8 + (uint64_t)i, c[i]);
+        EACH(i, 4) philox_start(stream, counter + 8 + (uint64_t)i, c[i]);
         UNROLL for (int round = 2; round < 10; round++) {
             quad_round(stream, round, &q[0]);
             quad_round(stream, round, &q[1]);
-            UNROLL for (int i = 0; i < 4; i++) philox_round(stream, round, c[i]);
+            EACH(i, 4) philox_round(stream, round, c[i]);
         }
         quad_store(&q[0], words);
         quad_store(&q[1], words + 16);

@@ -1,8 +1,7 @@
-/* A team of threads that shares out numbered units of work, in one phase or several.
+/* A team of threads that shares numbered units of work, in one or two phases.
 
-   What a unit computes depends on its number alone and each unit writes to its own place, so results do
-   not depend on how many threads there are or on which of them takes which unit. Threads live for one
-   call: nothing is left behind that a fork could break. */
+   The result of a unit depends only on its number, and each unit writes to its own memory, so results do not depend
+   on the number of threads or on which thread takes which unit. Threads live for one call, so a fork is safe. */
 
 #if HAVE_THREADS
 #include <sched.h>
@@ -13,29 +12,29 @@
 #define MAX_THREADS 64
 #define MAX_PHASES 2
 #define ALIGNMENT 64
-#define PATIENCE 4096 /* looks at the others' progress before the core is offered to somebody else */
+#define PATIENCE 4096 /* spins before sched_yield() */
 
 typedef void (*Work)(const void *job, ptrdiff_t unit, char *scratch);
 
 typedef struct {
     Work work[MAX_PHASES];
-    void (*between)(void *job); /* done once, by one thread, before the second phase */
+    void (*between)(void *job); /* called once, by one thread, before the second phase */
     int phases;
     void *job;
     ptrdiff_t units;
-    size_t scratch;             /* bytes a thread needs, a multiple of ALIGNMENT */
+    size_t scratch;             /* bytes per thread, a multiple of ALIGNMENT */
     char *memory;               /* for all threads */
-    int members;                /* threads that have taken a place in it */
-    int done;                   /* helpers that have no more to do in the first phase */
-    int open;                   /* phases that may begin */
+    int members;                /* threads that have taken their part of `memory` */
+    int done;                   /* helpers that have finished the first phase */
+    int open;                   /* number of phases that may start */
     ptrdiff_t next[MAX_PHASES]; /* first unit not taken yet */
 } Team;
 
 #if HAVE_THREADS
 #define TAKE(counter) __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL)
-#define AWAIT(counter, count)                                                                    \
-    for (int look = 0; __atomic_load_n(counter, __ATOMIC_ACQUIRE) < (count); look++)             \
-        if (look >= PATIENCE) sched_yield()
+#define AWAIT(counter, count)                                                          \
+    for (int spins = 0; __atomic_load_n(counter, __ATOMIC_ACQUIRE) < (count); spins++) \
+        if (spins >= PATIENCE) sched_yield()
 #else
 #define TAKE(counter) ((*(counter))++)
 #endif
@@ -62,8 +61,8 @@ static void *helper(void *shared) {
 }
 #endif
 
-/* Do all units of all phases with up to `threads` threads; return 0, or -1 where there is no memory: then
-   nothing has been done. */
+/* Run all units of all phases with up to `threads` threads; return 0, or -1 without running any if there is no
+   memory. */
 static int run_team(int threads, Team *team) {
     threads = (int)(team->units < threads ? team->units : threads);
     if (threads < 1) threads = 1;
@@ -71,14 +70,14 @@ static int run_team(int threads, Team *team) {
     char *memory = borrow((size_t)threads * team->scratch + ALIGNMENT);
     if (!memory) return -1;
     team->memory = memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
-    team->members = 1; /* the first place is the caller's */
+    team->members = 1; /* the caller */
     team->done = team->open = 0;
     team->next[0] = team->next[1] = 0;
 #if HAVE_THREADS
     int started = 0;
     pthread_t helpers[MAX_THREADS];
     while (started + 1 < threads && pthread_create(&helpers[started], NULL, helper, team) == 0)
-        started++; /* fewer than asked for will do */
+        started++; /* continue with fewer threads if one cannot be started */
 #endif
     take_units(team, 0, team->memory);
     if (team->phases > 1) {

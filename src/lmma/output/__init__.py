@@ -1,1 +1,1 @@
-"""Files, tables, figures and reports, made from records alone."""
+"""Progress display, figures and the live page, made from records of runs."""

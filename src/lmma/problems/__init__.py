@@ -1,4 +1,4 @@
-"""Functions to try an optimiser on: Table 1 of the paper, shifted, rotated, and in suites.
+"""Test functions for optimisers: Table 1 of the paper, optionally shifted and rotated.
 
 >>> from lmma import problems
 >>> cigar = problems.get("rotated-cigar")
@@ -6,9 +6,8 @@
 True
 """
 
-from lmma.problems import suites
 from lmma.problems.base import Problem
 from lmma.problems.registry import get, names
 from lmma.problems.wrappers import rotated, shifted
 
-__all__ = ["Problem", "get", "names", "rotated", "shifted", "suites"]
+__all__ = ["Problem", "get", "names", "rotated", "shifted"]

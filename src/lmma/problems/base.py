@@ -1,4 +1,4 @@
-"""What a problem is, and how functions that work on rows are fed."""
+"""The class of test problems, and helpers for functions of batches of rows."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array: TypeAlias = NDArray[np.floating]  # float32 or float64, the same in as out
+Array: TypeAlias = NDArray[np.floating]  # float32 or float64; the output has the type of the input
 
-# Temporaries of this many numbers (256 kB in float64) stay in a core's own cache; larger batches
-# are worked off in blocks of rows, so that n = 10^6 needs no second copy of the population.
+# Temporaries of this many numbers (256 kB in float64) fit the second-level cache. Larger batches are
+# evaluated in blocks of rows, so that n = 10^6 needs no second copy of the population.
 BLOCK = 1 << 15
 
 
 def as_rows(X: ArrayLike) -> Array:
     """Return X as a contiguous (rows, n) array of float32 or float64; a single x is one row.
 
-    Contiguous rows are summed in one fixed order, so the value of a candidate does not depend on
-    the memory layout or on the batch it comes in.
+    Contiguous rows are summed in a fixed order, so the value of a candidate does not depend on the memory
+    layout or on the rest of the batch.
     """
     rows = np.asarray(X, order="C")
     if rows.dtype.char not in "df":
@@ -33,7 +33,7 @@ def as_rows(X: ArrayLike) -> Array:
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise ValueError(
             f"X must have shape (rows, n) or (n,) with n >= 1, got shape {np.shape(X)}; "
-            "give one candidate per row"
+            "pass one candidate per row"
         )
     return rows
 
@@ -67,26 +67,26 @@ def origin(n: int) -> Array:
 
 @dataclass(frozen=True)
 class Problem:
-    """A function to minimise, with its optimum and a customary place to start.
+    """A function to minimise, with its optimum and a customary start.
 
     Calling a problem evaluates it: `problem(X)`.
 
     Parameters
     ----------
     name : str
-        What `lmma.problems.get` and the command line call it.
+        The name for `lmma.problems.get` and the command line.
     function : callable
-        Maps rows (rows, n) to values (rows,), and leaves its argument as it was.
+        Maps rows (rows, n) to values (rows,) without changing its argument.
     optimum : float
-        The least value of the function.
+        The minimum of the function.
     x_opt : callable
-        Maps n to a point (n,) where the least value is taken.
+        Maps n to a minimiser of shape (n,).
     lower, upper : float
-        The box [lower, upper]^n in which a start is drawn. The search itself is not bounded by it.
+        The box [lower, upper]^n from which a start is drawn. It does not bound the search.
     sigma0 : float
-        The step size to start with.
+        The initial step size.
     doc : str
-        One line about the function.
+        A one-line description.
     """
 
     name: str
@@ -115,3 +115,9 @@ class Problem:
         if rows.ndim == 1:
             return float(self.function(rows[np.newaxis])[0])
         raise ValueError(f"X must have shape (rows, n) or (n,), got shape {rows.shape}")
+
+    def start(self, n: int, rng: np.random.Generator | int | None = None) -> Array:
+        """Return a point drawn uniformly from the box [lower, upper]^n."""
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n!r}")
+        return np.random.default_rng(rng).uniform(self.lower, self.upper, n)

@@ -1,4 +1,4 @@
-"""The six functions of the paper's Table 1, and Rastrigin's, for rows of candidates.
+"""The six functions of the paper's Table 1 and Rastrigin's function, for rows of candidates.
 
 | function         | f(x)                                                   | optimum at |
 |------------------|--------------------------------------------------------|------------|
@@ -10,14 +10,13 @@
 | different-powers | sum abs(x_i)^(2 + 4 (i-1)/(n-1))                       | 0          |
 | rastrigin        | sum x_i^2 + 10 (1 - cos(2 pi x_i)); not in the paper   | 0          |
 
-The least value is 0 in every case. Each function takes (rows, n) and returns (rows,), or takes one
-x of shape (n,) and returns a float; float32 stays float32, integers become float64, the argument is
-left alone. Sums run over each row by itself, so a candidate has the same value, to the last bit,
-whatever batch it comes in.
+The minimum is 0 in every case. Each function maps (rows, n) to (rows,), or one x of shape (n,) to a float.
+float32 stays float32, integers become float64, and the argument is not changed. Each row is summed
+separately, so the value of a candidate is the same, to the last bit, in any batch.
 
-At n = 1 the quotient (i-1)/(n-1) is read as 0, which leaves the first term of the ellipsoid and of
-different powers, x^2. The sum of Rosenbrock's function is then empty, which would make every x
-optimal; the term that needs no neighbour, (x_1 - 1)^2, is kept instead.
+At n = 1 the quotient (i-1)/(n-1) is defined as 0, which leaves the first term of the ellipsoid and of
+different powers, x^2. The sum of Rosenbrock's function would be empty and every x optimal, so the term
+(x_1 - 1)^2 is used instead.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ import numpy as np
 
 from lmma.problems.base import Array, rowwise
 
-# Each entry is one vector of n numbers; a run uses one, an experiment over dimensions a few.
+# Each entry is one vector of n numbers; a run uses one, an experiment over dimensions several.
 _CACHED_VECTORS = 16
 
 
 def _frozen(vector: Array, dtype: np.dtype[np.floating]) -> Array:
-    """Return the vector in the given dtype, marked read-only since every caller shares it."""
+    """Return a read-only copy of the vector in the given dtype, to be shared by all callers."""
     vector = vector.astype(dtype)
     vector.flags.writeable = False
     return vector
@@ -55,7 +54,7 @@ def _exponents(n: int, dtype: np.dtype[np.floating]) -> Array:
 
 
 def _dot(X: Array, Y: Array) -> Array:
-    """Return the scalar products of the rows, each row summed by itself."""
+    """Return the dot product of each row of X with the same row of Y, summed row by row."""
     products: Array = np.vecdot(X, Y)
     return products
 
@@ -79,12 +78,12 @@ def ellipsoid(X: Array) -> Array:
 
 @rowwise
 def rosenbrock(X: Array) -> Array:
-    """Return Rosenbrock's chain, a bent valley along x_{i+1} = x_i^2 that ends at (1 ... 1)."""
+    """Return Rosenbrock's function, a curved valley along x_{i+1} = x_i^2 that ends at (1 ... 1)."""
     from_one = X - 1
     if X.shape[1] == 1:
         return _dot(from_one, from_one)
-    # One pass over the flat batch is faster than row by row. It also pairs the last number of a row
-    # with the first of the next; those land in the last column, which the sums leave out.
+    # One pass over the flat batch is faster than row by row. It also combines the last number of a row
+    # with the first of the next; these results are in the last column, which the sums omit.
     flat = X.reshape(-1)
     valley = flat * flat
     valley[:-1] -= flat[1:]
@@ -95,14 +94,14 @@ def rosenbrock(X: Array) -> Array:
 
 @rowwise
 def discus(X: Array) -> Array:
-    """Return a sum of squares in which the first coordinate alone weighs 10^6."""
+    """Return a sum of squares in which the first coordinate has weight 10^6."""
     first = X[:, 0]
     return (1e6 - 1) * (first * first) + _dot(X, X)
 
 
 @rowwise
 def cigar(X: Array) -> Array:
-    """Return a sum of squares in which every coordinate but the first weighs 10^6."""
+    """Return a sum of squares in which every coordinate but the first has weight 10^6."""
     first, rest = X[:, 0], X[:, 1:]
     return 1e6 * _dot(rest, rest) + first * first
 
@@ -110,10 +109,10 @@ def cigar(X: Array) -> Array:
 @rowwise
 def different_powers(X: Array) -> Array:
     """Return a sum of powers whose exponents grow evenly from 2 to 6."""
-    # exp(p log|x|) costs two thirds of np.power where no wide vector units serve the latter. The
-    # rounding of p log|x| is magnified to about 1e-14 at |x| = 1e-10 and 1e-13 at 1e-50.
+    # exp(p log|x|) needs two thirds of the time of np.power on machines where np.power is not vectorised.
+    # The rounding error of p log|x| is amplified to about 1e-14 at |x| = 1e-10 and 1e-13 at 1e-50.
     powers = np.abs(X)
-    with np.errstate(divide="ignore"):  # log 0 = -inf, and exp(-inf) = 0 is what is wanted
+    with np.errstate(divide="ignore"):  # log 0 = -inf, and exp(-inf) = 0 is correct
         np.log(powers, out=powers)
     powers *= _exponents(X.shape[1], X.dtype)
     np.exp(powers, out=powers)
@@ -123,8 +122,8 @@ def different_powers(X: Array) -> Array:
 
 @rowwise
 def rastrigin(X: Array) -> Array:
-    """Return a sphere with about 10^n local optima, one near every point of the integer grid."""
-    # 10 (1 - cos 2a) = 20 sin(a)^2 does not cancel, so targets far below 1e-14 n can be reached.
+    """Return Rastrigin's function: a sphere with about 10^n local optima, one near every integer point."""
+    # 20 sin(a)^2 = 10 (1 - cos 2a) without cancellation, so targets far below 1e-14 n can be reached.
     waves = X * np.pi
     np.sin(waves, out=waves)
     return _dot(X, X) + 20 * _dot(waves, waves)

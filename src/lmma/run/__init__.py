@@ -1,1 +1,1 @@
-"""One run: options in, result out."""
+"""One run, from options to result: setup, search, stopping rules, restarts, checkpoints."""

@@ -1,77 +1,121 @@
-"""Generation after generation: ask, evaluate, tell, count, observe, and ask the rules whether to stop."""
+"""The search loop: ask, evaluate, tell, count, observe, and check the stopping rules."""
 
 from __future__ import annotations
 
 import functools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lmma.evaluation.base import Array, Values
-from lmma.evaluation.failures import words_of
-from lmma.run.endings import Stop
-from lmma.run.noise import evaluated, evaluated_again, rows_to_repeat
-from lmma.run.stopping import Rule, Situation
-from lmma.strategies.parts.memory import in_words
-from lmma.strategies.parts.noise import NONE
+from lmma.evaluation.base import Array, Evaluator, Values
+from lmma.evaluation.failures import message_of
+from lmma.run.stopping import ENDINGS, EvaluationBudget, Rule, Situation, Stop
 
 if TYPE_CHECKING:
-    from lmma.run.constraints import Judged
+    from lmma.methods import Strategy
+    from lmma.numerics.recombination import Indices
+    from lmma.run.interrupts import Interrupts
     from lmma.run.observers import Observer
-    from lmma.run.run import Run
+    from lmma.run.state import RunState
+    from lmma.run.user_constraints import ConstraintReport
 
 T = TypeVar("T")
 
-ATTEMPTS = 10  # how often a failed candidate is drawn anew under on_error="resample"
+ATTEMPTS = 10  # draws per failed candidate with on_error="resample"
 
 
-def run_until_stopped(run: Run, observers: Sequence[Observer]) -> Stop:
-    """Let the present strategy of ``run`` search until a rule says why to stop; return that reason.
+@dataclass(frozen=True)
+class Evaluation:
+    """Evaluates points, interruptible by Ctrl-C, and passes seeds to fun if it takes any."""
 
-    An observer that raises ``StopIteration`` ends the search. Ctrl-C is raised, never in the middle of an
-    update; the run then holds the best so far. A strategy or a stopping rule that fails after something has
-    been evaluated ends the search too; one that fails before is a mistake, and raises.
+    evaluate: Evaluator
+    interrupts: Interrupts
+    seeded: bool = False
+
+    @functools.cached_property
+    def buffered(self) -> bool:
+        """True if the evaluator provides the array for candidates."""
+        return not self.seeded and type(self.evaluate).buffer is not Evaluator.buffer
+
+    def buffer(self, strategy: Strategy) -> Array | None:
+        """Return an array for the next batch."""
+        return self.evaluate.buffer(strategy.batch_size, strategy.n, strategy.dtype)
+
+    def __call__(self, strategy: Strategy, points: Array, repeat: int = 0) -> Values:
+        """Return the values of ``points``; with seeds, those of the ``repeat``-th repeat of this batch."""
+        if not self.seeded:
+            return self.interrupts.call_interruptibly(self.evaluate, points)
+        seed = (strategy.round_seed(repeat), strategy.round_number(repeat))
+        return self.interrupts.call_interruptibly(self.evaluate, points, seed)
+
+
+def search(
+    state: RunState,
+    evaluation: Evaluation,
+    budget: EvaluationBudget,
+    observers: Sequence[Observer],
+    *,
+    saves: bool = False,
+) -> Stop:
+    """Run the current strategy until a rule stops it; return the reason.
+
+    An observer that raises ``StopIteration`` ends the search. Ctrl-C raises ``KeyboardInterrupt``, but never
+    during an update; the state then contains the best point so far. If the strategy or a stopping rule fails,
+    the search ends; before the first evaluation, the exception is raised instead. ``saves`` is whether the
+    state will be saved.
     """
-    counters, rules, interrupts = run.counters, run.rules, run.interrupts
-    counters.consistent = True  # whatever became of the strategy before
-    now = Situation(run.strategy, counters)
+    counters, rules, interrupts = state.counters, state.rules, evaluation.interrupts
+    recorder = state.recorder
+    state.consistent = True  # also if the previous strategy failed
+    now = Situation(state.strategy, counters, key=state.key)
     watching = [rule for rule in rules if type(rule).watch is not Rule.watch]
     start = time.perf_counter() - counters.seconds
     try:
         while True:  # [A1:3]
             interrupts.check()
             now.seconds = counters.seconds = time.perf_counter() - start
-            stop = None if run.companion is None else run.companion.check(run)
-            stop = stop or _of_the_strategy(_first_stop, rules, now)
+            stop = _call_strategy(_first_stop, rules, now)
             if stop is not None:  # [A1:21]
                 return stop
-            one_generation(run, watching)
-            if observers:
+            complete = one_batch(state, evaluation, budget, watching, saves=saves)
+            recording = recorder is not None and recorder.is_due()
+            if recording or observers:
                 counters.seconds = time.perf_counter() - start
-                progress = run.progress()
+                progress = state.progress()
+                if recorder is not None and recording:
+                    recorder.keep(progress)
                 for observe in observers:
                     observe(progress)
+            if not complete:
+                return budget.stop(counters)
     except StopIteration:
-        return Stop("callback")
-    except np.linalg.LinAlgError:  # a matrix that cannot be decomposed any more
-        counters.consistent = True
-        return Stop("numerical", None, run.strategy.sigma)
-    except StrategyFailed as failed:  # in the middle of an update: the state is not fit to be saved
+        return Stop(ENDINGS["callback"])
+    except np.linalg.LinAlgError as error:  # a matrix can no longer be decomposed
+        if error is evaluation.evaluate.raised:
+            raise
+        state.consistent = True
+        return Stop(ENDINGS["numerical"], state.strategy.sigma)
+    except StrategyFailed as failed:  # during an update: the state must not be saved
         if counters.evaluations == 0:
             raise failed.error from None
-        return Stop("strategy", error=f"{type(failed.error).__name__}: {words_of(failed.error)}")
+        return Stop(ENDINGS["strategy"], error=f"{type(failed.error).__name__}: {message_of(failed.error)}")
     except MemoryError as error:
-        strategy = run.strategy
+        if error is evaluation.evaluate.raised:
+            raise
+        strategy = state.strategy
         if counters.evaluations == 0:
+            from lmma.numerics.memory import not_enough_memory
+
             what = f"{strategy.name} with n={strategy.n}, popsize={strategy.popsize}"
-            raise in_words(error, what) from None
-        return Stop("memory", "restarts", strategy.popsize)
+            raise not_enough_memory(error, what) from None
+        return Stop(ENDINGS["memory"], strategy.popsize)
 
 
 class StrategyFailed(Exception):
-    """A strategy or a rule raised ``error``; nothing else that raises in a generation is taken for it."""
+    """Wraps ``error``, raised by a strategy or a rule, to distinguish it from other exceptions."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(type(error)))
@@ -79,7 +123,7 @@ class StrategyFailed(Exception):
 
 
 def _first_stop(rules: Sequence[Rule], now: Situation) -> Stop | None:
-    """Return what the first rule that stops the search says."""
+    """Return the result of the first rule that stops the search, or None."""
     for rule in rules:
         stop = rule.check(now)
         if stop is not None:
@@ -87,72 +131,130 @@ def _first_stop(rules: Sequence[Rule], now: Situation) -> Stop | None:
     return None
 
 
-def _of_the_strategy(call: Callable[..., T], *args: Any) -> T:
-    """Return ``call(*args)``, of a strategy or a rule; what it raises is told apart from what fun raises."""
+def _call_strategy(call: Callable[..., T], *args: Any) -> T:
+    """Return ``call(*args)``; wrap exceptions so that they are not mistaken for the objective's."""
     try:
         return call(*args)
-    except (np.linalg.LinAlgError, MemoryError):  # endings of their own
+    except (np.linalg.LinAlgError, MemoryError):  # have separate endings
         raise
     except Exception as error:
         raise StrategyFailed(error) from error
 
 
-def one_generation(run: Run, watching: Sequence[Rule]) -> None:
-    """Take one generation from candidates to what is learned from them, and show the values to rules."""
-    strategy, evaluate, counters, constraints = run.strategy, run.evaluate, run.counters, run.constraints
-    rows = NONE if run.options.noise is None else rows_to_repeat(run)
-    again = evaluate.on_error == "resample"
-    # Some of the candidates alone are evaluated from a buffer of their own, which must not be this one.
-    apart = again or len(rows) % strategy.popsize or run.seeds
-    out = None if apart else evaluate.buffer(strategy.popsize, strategy.n, strategy.dtype)
-    evaluate.attend(strategy)
-    candidates = _of_the_strategy(strategy.ask, out)
-    values = evaluated(run, candidates) if run.seeds else run.interrupts.cut_short(evaluate, candidates)
+def one_batch(
+    state: RunState,
+    evaluation: Evaluation,
+    budget: EvaluationBudget,
+    watching: Sequence[Rule],
+    *,
+    saves: bool = False,
+) -> bool:
+    """Ask for a batch, evaluate it, tell the values, and pass them to the rules.
+
+    Return False if the budget allows only the first rows. They are evaluated and counted, but not told.
+    """
+    strategy, evaluate, counters = state.strategy, evaluation.evaluate, state.counters
+    strategy_observer = evaluate.strategy_observer
+    repeats = None if state.averaged is None else budget.repeats(strategy, counters)
+    resample = evaluate.on_error == "resample"
+    # Repeated and resampled candidates use the evaluator's buffer, so the batch must not.
+    separate = resample or (repeats is not None and len(repeats) % strategy.batch_size)
+    out = evaluation.buffer(strategy) if evaluation.buffered and not separate else None
+    if strategy_observer is not None:
+        strategy_observer.on_ask(strategy)
+    candidates = _call_strategy(strategy.ask, out)
+    rows = allowed = len(candidates)
+    if strategy.cuts_batches:
+        allowed = budget.rows(strategy, counters, rows)
+    elif budget.maxfevals is not None and counters.evaluations + rows > budget.maxfevals:
+        raise StrategyFailed(ValueError(f"ask() returned {rows} rows, more than batch_size"))
+    if allowed < rows:
+        if saves:
+            state.freeze_saved_state()
+        candidates = candidates[:allowed]
+    if evaluation.seeded:
+        values = evaluation(strategy, candidates)
+    else:
+        values = evaluation.interrupts.call_interruptibly(evaluate, candidates)
+    if evaluate.untested and (allowed < rows or counters.evaluations + rows >= strategy.popsize):
+        evaluate.check_first_generation()
     late = evaluate.late
-    judged = None
-    if constraints.parts or evaluate.beside is not None:
-        judged = constraints.judge(candidates, values, evaluate.beside)
-    counters.consistent = False
-    counters.take(candidates, values, late, judged)
-    if again and late is None:
-        values, judged = _with_failed_drawn_anew(run, candidates, values, judged)
-    more: dict[str, Values] = {}  # what is told besides values
-    if len(rows):
-        more["again"] = evaluated_again(run, candidates, rows)
-    if judged is not None:
-        constraints.prepare(strategy)
-        more["constraints"] = judged.g
-    evaluate.told(values, **more)
-    _of_the_strategy(functools.partial(strategy.tell, **more) if more else strategy.tell, values)
-    ranked = strategy.ranked_values if judged is None else judged.watched(values)
-    counters.failing = 0 if len(ranked) else counters.failing + 1
-    if strategy.noise.found and len(ranked) and strategy.average_fun == strategy.average_fun:
-        ranked = np.array([strategy.average_fun])  # what came down, luck apart
+    report = None
+    if evaluate.constraint_values is not None or state.constraints is not None:
+        report = state.constraint_report(candidates, values, evaluate.constraint_values)
+    state.consistent = False
+    counters.take(candidates, values, late, report)
+    if allowed < rows:
+        state.consistent = True
+        return False
+    if resample and late is None and not strategy.asks_for_neighbours:
+        values, report = _resample_failed(state, evaluation, budget, candidates, values, report)
+    more: dict[str, Values] = {}  # further arguments of tell()
+    if repeats is not None and len(repeats):
+        more["repeats"] = _evaluate_repeats(state, evaluation, candidates, repeats)
+    if report is not None:
+        assert state.constraints is not None
+        state.constraints.prepare(strategy)
+        more["constraints"] = report.g
+    if strategy_observer is not None:
+        strategy_observer.on_tell(values, more)
+    _call_strategy(functools.partial(strategy.tell, **more) if more else strategy.tell, values)
+    ranked = strategy.ranked_values if report is None else report.progress_values(values)
+    if len(ranked):
+        counters.failing = 0
+    else:
+        counters.failing += min(1.0, rows / strategy.popsize)
+    if state.averaged is not None and strategy.noise.found and len(ranked):
+        average = strategy.average_fun
+        ranked = np.array([average]) if average == average else ranked  # the minimum would be biased by noise
     for rule in watching:
-        _of_the_strategy(rule.watch, ranked)
+        _call_strategy(rule.watch, ranked)
     counters.generation += 1
-    counters.consistent = True
+    state.consistent = True
+    return True
 
 
-def _with_failed_drawn_anew(
-    run: Run, candidates: Array, values: Values, judged: Judged | None
-) -> tuple[Values, Judged | None]:
-    """Return values in which failed candidates have been replaced by new ones, as far as that succeeds."""
-    counters, budget = run.counters, run.options.maxfevals
+def _evaluate_repeats(state: RunState, evaluation: Evaluation, candidates: Array, rows: Indices) -> Values:
+    """Return the values of ``rows``, evaluated again in blocks of at most one generation."""
+    values, size = np.empty(len(rows)), len(candidates)
+    strategy_observer = evaluation.evaluate.strategy_observer
+    for first in range(0, len(rows), size):
+        some = rows[first : first + size]
+        if strategy_observer is not None:
+            strategy_observer.on_repeat(some)
+        every = len(some) == size and np.array_equal(some, np.arange(size))
+        fresh = evaluation(state.strategy, candidates if every else candidates[some], 1 + first // size)
+        state.counters.count(fresh, evaluation.evaluate.late)
+        values[first : first + size] = fresh
+    return values
+
+
+def _resample_failed(
+    state: RunState,
+    evaluation: Evaluation,
+    budget: EvaluationBudget,
+    candidates: Array,
+    values: Values,
+    report: ConstraintReport | None,
+) -> tuple[Values, ConstraintReport | None]:
+    """Replace failed candidates by new ones, in at most ``ATTEMPTS`` draws; return values and report."""
+    strategy, counters, evaluate = state.strategy, state.counters, evaluation.evaluate
     for attempt in range(1, ATTEMPTS + 1):
         failed = np.flatnonzero(np.isnan(values))
-        if budget is not None:
-            failed = failed[: max(0, budget - counters.evaluations)]
+        if budget.maxfevals is not None:
+            failed = failed[: max(0, budget.maxfevals - counters.evaluations)]
         if len(failed) == 0:
             break
-        _of_the_strategy(run.strategy.resample, failed, attempt)
-        run.evaluate.redrawn(failed, attempt)
+        _call_strategy(strategy.resample, failed, attempt)
+        if evaluate.strategy_observer is not None:
+            evaluate.strategy_observer.on_resample(failed, attempt)
         fresh = candidates[failed]
         values = values.copy()
-        values[failed] = evaluated(run, fresh)
-        said = run.constraints.judge(fresh, values[failed], run.evaluate.beside)
-        counters.take(fresh, values[failed], run.evaluate.late, said)
-        if said is not None:
-            judged = judged or run.constraints.unknown(len(candidates))
-            judged.replaced(failed, said)
-    return values, judged
+        values[failed] = evaluation(strategy, fresh)
+        fresh_report = state.constraint_report(fresh, values[failed], evaluate.constraint_values)
+        counters.take(fresh, values[failed], evaluate.late, fresh_report)
+        if fresh_report is not None:
+            assert state.constraints is not None
+            report = report or state.constraints.unknown(len(candidates))
+            report.replaced(failed, fresh_report)
+    return values, report

@@ -1,8 +1,8 @@
-"""Restarts with growing populations: IPOP and BIPOP, over any strategy.
+"""Restarts with growing populations: IPOP and BIPOP, for any strategy.
 
-A run with restarts is a sequence of single runs, each with a strategy of its own. What the next one looks
-like is a pure function of those so far and of the run's key: nothing else has to be remembered, and a seed
-determines everything. Which endings allow a restart is said beside each of them, in ``stopping.py``.
+A run with restarts is a sequence of single runs, each with a new strategy. The plan of the next one is a pure
+function of the previous ones and of the run's key, so no other state is saved and a seed determines the
+whole run. ``stopping.py`` defines which endings allow a restart.
 """
 
 from __future__ import annotations
@@ -15,36 +15,25 @@ from typing import Any, ClassVar, final
 import numpy as np
 import numpy.typing as npt
 
+from lmma._text import readable_size, shown
 from lmma.kernels import Key
-from lmma.kernels.words import shown
-from lmma.run.counters import SingleRun
-from lmma.strategies import Strategy
-from lmma.strategies.parts import memory
+from lmma.methods import Strategy
+from lmma.numerics import memory
+from lmma.run.state import Plan, SingleRun
 
 Array = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How the next strategy starts."""
-
-    number: int  # 0 for the first, then that of the restart
-    popsize: int
-    sigma_factor: float = 1.0
-    allowance: int | None = None  # evaluations of its own
-    small: bool = False
-
-
-@dataclass(frozen=True)
 class Schedule(ABC):
-    """When to start again and with how many candidates.
+    """The number of restarts, and the population of each.
 
     Parameters
     ----------
     restarts : int
-        How many restarts there may be; for BIPOP, how many with a large population.
+        Maximum number of restarts; for BIPOP, of those with a large population.
     factor : float
-        By how much the population grows.
+        Growth factor of the population.
     """
 
     name: ClassVar[str] = ""
@@ -53,16 +42,16 @@ class Schedule(ABC):
 
     def __post_init__(self) -> None:
         if isinstance(self.restarts, bool) or self.restarts < 0:
-            raise ValueError(f"restarts must be a number of restarts, 0 or more; got {shown(self.restarts)}")
+            raise ValueError(f"restarts must be a number of restarts >= 0, got {shown(self.restarts)}")
         if not self.factor >= 1:
-            raise ValueError(f"factor must be at least 1: populations grow; got {shown(self.factor)}")
+            raise ValueError(f"factor must be at least 1, got {shown(self.factor)}")
 
     @abstractmethod
     def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
-        """Return how to go on after ``runs``, or None if there is to be no further restart."""
+        """Return the plan for the restart after ``runs``, or None."""
 
     def populations(self, first: int, limit: float) -> list[int]:
-        """Return the growing populations after the ``first``, as far as they stay below a limit."""
+        """Return the increasing populations after the ``first``, up to ``limit``."""
         sizes: list[int] = []
         while len(sizes) < self.restarts and self.factor > 1:
             size = round(first * self.factor ** (len(sizes) + 1))
@@ -80,7 +69,7 @@ class IPOP(Schedule):
     name = "ipop"
 
     def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
-        """Return how to go on."""
+        """Return the plan for the next restart, with ``factor`` times the population; None after the last."""
         done = len(runs)
         if done > self.restarts:
             return None
@@ -90,17 +79,21 @@ class IPOP(Schedule):
 @final
 @dataclass(frozen=True)
 class BIPOP(Schedule):
-    """Large populations as IPOP's, and small ones with small steps in between (Hansen 2009).
+    """Large populations as in IPOP, alternating with small ones (Hansen 2009).
 
-    Whichever of the two has used fewer evaluations goes next. A small population lies between the first
-    and half of the last large one, starts with down to a hundredth of sigma0, and gets half of the
-    evaluations the last large one used.
+    The kind that has used fewer evaluations comes next. A small population lies between the first and half of
+    the last large one, starts with a step size between sigma0 / 100 and sigma0, and gets half of the
+    evaluations that the last large one used.
     """
 
     name = "bipop"
 
     def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
-        """Return how to go on."""
+        """Return the plan for the next restart; None after the last.
+
+        It uses a small population as long as the small ones have used fewer evaluations than the large ones,
+        and the next large population otherwise.
+        """
         large = [run for run in runs if not run.small]
         small = [run for run in runs if run.small]
         first = runs[0].popsize
@@ -124,7 +117,7 @@ SCHEDULES: dict[str, type[Schedule]] = {cls.name: cls for cls in (IPOP, BIPOP)}
 
 
 def schedule(restarts: Any) -> Schedule:
-    """Return what a user means by ``restarts``: a number, "ipop", "bipop", "bipop:5", or a schedule."""
+    """Return the schedule for ``restarts``: a number, "ipop", "bipop", "bipop:5", or a schedule."""
     if isinstance(restarts, Schedule):
         return restarts
     if isinstance(restarts, str):
@@ -134,32 +127,32 @@ def schedule(restarts: Any) -> Schedule:
     elif isinstance(restarts, int | np.integer) and not isinstance(restarts, bool) and restarts >= 0:
         return IPOP(int(restarts))
     raise ValueError(
-        "restarts must be a number of restarts (0 for none), 'ipop', 'bipop', or one of these with a number "
+        "restarts must be a whole number (0 for none), 'ipop', 'bipop', or one of these with a number "
         f"such as 'bipop:5'; got {shown(restarts)}"
     )
 
 
 def memory_warning(schedule: Schedule, strategy: Strategy, first: int, maxfevals: int | None) -> str:
-    """Return what is to be said of restarts for which there is no memory at present; empty if all fit."""
-    largest = 2**50 // strategy.n  # candidates that no machine holds
+    """Return a warning if populations of later restarts do not fit into memory; empty if all fit."""
+    largest = 2**50 // strategy.n  # candidates; exceeds any memory
     sizes = schedule.populations(first, largest if maxfevals is None else min(largest, maxfevals))
     itemsize = strategy.dtype.itemsize
     needed = [strategy.memory(strategy.n, size, itemsize) for size in sizes]
-    if not needed or needed[-1] < memory.SMALL:
+    if not needed or needed[-1] < memory.UNCHECKED_BELOW:
         return ""
-    there = memory.available_memory()
-    if there is None or needed[-1] <= there:
+    available = memory.available_memory()
+    if available is None or needed[-1] <= available:
         return ""
-    fit = sum(size <= there for size in needed)
+    fit = sum(size <= available for size in needed)
     return (
-        f"restarts grow to a population of {sizes[-1]:,}, for which {strategy.name} needs about "
-        f"{memory.readable(needed[-1])} of memory; {memory.readable(there)} are free. If it comes to that "
-        f"the run ends with the best so far: {fit} of {len(sizes)} growing populations fit"
+        f"restarts increase the population up to {sizes[-1]:,}, for which {strategy.name} needs about "
+        f"{readable_size(needed[-1])} of memory, but {readable_size(available)} are free. Only {fit} of "
+        f"{len(sizes)} larger populations fit; the run then ends with the best point so far"
     )
 
 
 def restart_key(key: Key, number: int) -> Key:
-    """Return the key of a restart; number 0 has the run's own, so that restarts do not change it."""
+    """Return the key of a restart; number 0, the first run, has the key of the run itself."""
     if number == 0:
         return key
     words = np.random.SeedSequence([*key, number]).generate_state(2, np.uint64)
@@ -167,16 +160,16 @@ def restart_key(key: Key, number: int) -> Key:
 
 
 def restart_generator(key: Key, number: int) -> np.random.Generator:
-    """Return a generator for choices before a restart, apart from the random numbers after it."""
+    """Return a generator for the plan and the start of a restart, independent of its samples."""
     return np.random.default_rng(np.random.SeedSequence([*key, number, 1]))
 
 
 def restart_point(x0: Array, spread: Array | float, key: Key, number: int, box: Any) -> Array:
-    """Return where a restart begins: uniformly in a finite box, normally around ``x0`` without one."""
+    """Return the start of a restart: uniform between finite bounds, normal around ``x0`` otherwise."""
     if number == 0:
         return x0
     generator = restart_generator(key, number)
-    generator.random(2)  # BIPOP's
+    generator.random(2)  # skip the numbers used by BIPOP
     start = x0 + spread * generator.standard_normal(len(x0))
     if box is not None:
         width = box.upper - box.lower

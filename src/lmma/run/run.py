@@ -1,48 +1,35 @@
-"""One run from start to end: options in, result out."""
+"""One run: set up its parts, search with restarts, call the finishers and return the result."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lmma._text import Spell, one_line
 from lmma.evaluation import Evaluator, evaluator
-from lmma.evaluation.seeded import Seeded, wanted_seeds
-from lmma.run.counters import Counters, SingleRun
-from lmma.run.endings import Stop
-from lmma.run.generation import run_until_stopped
+from lmma.evaluation.objective import Seeded
+from lmma.run.generation import Evaluation, search
 from lmma.run.interrupts import Interrupts
-from lmma.run.noise import Centre, Verdict, settle
-from lmma.run.observers import JsonLog, Observer, Progress, Recorder, calls_back
 from lmma.run.options import RunOptions
-from lmma.run.polish import Polished, polish
-from lmma.run.progress_line import ProgressLine
-from lmma.run.restarts import Plan, memory_warning, restart_key, restart_point, schedule
-from lmma.run.setup import setup
-from lmma.run.stopping import rules_for
-from lmma.run.tracker import Tracker
-from lmma.run.variables import best_values, names_of, with_space
+from lmma.run.setup import boundary_warnings, seed_keywords, setup, variable_names, with_space
+from lmma.run.state import Plan, RunState, Stateful
+from lmma.run.stopping import ENDINGS, Ending, Rule, Stop, budget_of, rules_for
 
-if TYPE_CHECKING:  # most runs have no checkpoint: what it needs is imported when one is asked for
-    from scipy.optimize import OptimizeResult
-
+if TYPE_CHECKING:  # optional features are imported on first use
+    from lmma._files import Lock
+    from lmma.methods import Strategy
+    from lmma.run.archive.writer import ArchiveWriter
     from lmma.run.checkpoint import Checkpoint
-    from lmma.run.checkpoint_lock import Lock
+    from lmma.run.finishers import Update
+    from lmma.run.observers import Observer, Recorder
+    from lmma.run.observers.json_log import JsonLog
+    from lmma.run.observers.progress_line import ProgressLine
+    from lmma.run.restarts import Schedule
+    from lmma.run.result import RunResult
 
-
-class Companion(Protocol):
-    """What goes along with a run: asked before each generation whether to stop, and saved with it."""
-
-    def check(self, run: Run) -> Stop | None:
-        """Return why to stop before the next generation, or None."""
-
-    def get_state(self) -> dict[str, Any]:
-        """Return what is to be saved, as named arrays and numbers."""
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state of :meth:`get_state`."""
+Finisher = Callable[[Evaluation, Ending], "Update | None"]
 
 
 class Run:
@@ -51,26 +38,32 @@ class Run:
     Parameters
     ----------
     fun, x0, sigma0
-        The objective, where the search starts, and its initial step size.
+        The objective, the start and the initial step size.
     options : RunOptions
-        Everything else a user may say.
+        All other arguments.
     evaluate : Evaluator, optional
-        What evaluates candidates, instead of one made for ``fun``.
+        Replaces the evaluator that is created for ``fun``.
     observers : iterable of callables
-        Shown a :class:`Progress` after each generation.
-    companion : Companion, optional
-        What goes along with the run, is asked whether to stop and is saved with it.
+        Called with a :class:`~lmma.run.observers.Progress` after each batch.
+    rules : iterable of Rule
+        Further stopping rules, checked before those from ``options``, and kept over restarts.
+    parts : mapping
+        Name -> further component to save with the run.
 
     Attributes
     ----------
-    strategy : Strategy
-        The one that searches at present.
-    constraints : Constraints
-        What candidates are to meet.
-    interrupts : Interrupts
-        What evaluates candidates such that Ctrl-C cuts it short.
+    setup : Setup
+        The start of the run, and the factory of its strategies.
+    state : RunState
+        The state of the run, which checkpoints save.
+    seeds : tuple of str
+        The seed keywords that ``fun`` takes.
+    warnings : list of str
+        Warnings for the user.
     stop : Stop or None
-        Why the run ended.
+        The reason why the run ended.
+    updates : list of Update
+        Changes to the result made by finishers.
     """
 
     def __init__(
@@ -82,186 +75,331 @@ class Run:
         *,
         evaluate: Evaluator | None = None,
         observers: Iterable[Observer] = (),
-        companion: Companion | None = None,
+        rules: Iterable[Rule] = (),
+        parts: Mapping[str, Stateful] | None = None,
     ) -> None:
         x0, options = with_space(x0, RunOptions() if options is None else options)
-        self.fun = fun
-        self.checkpoint = _checkpoint(options.checkpoint)
-        if self.checkpoint is not None:
-            options = options.replaced(method=self.checkpoint.continued(options.method))
-        self.options = options
-        self.schedule = schedule(options.restarts)
+        if getattr(fun, "vectorized", False) is True:  # such as the objectives of lmma.integrations.torch
+            options = options.replaced(vectorized=True)
+        checkpoint = self.checkpoint = _checkpoint(options.checkpoint)
+        if checkpoint is not None:
+            options = options.replaced(method=checkpoint.method_to_continue(options.method))
+        self.fun, self.options = fun, options
+        self.schedule = _schedule(options.restarts)
         self.setup = setup(fun, x0, sigma0, options)
-        self.constraints = self.setup.constraints
-        self.strategy = self.setup.first()
-        self.key = self.strategy.key
-        self.first_popsize = self.strategy.popsize  # restarts have others, and noise may let it grow
-        self.plan = Plan(0, self.first_popsize)
-        self.rules = rules_for(options, self.strategy)
-        self.centre = Centre(self.strategy.n)
-        self.verdict: Verdict | None = None
-        self.settled = False  # whether there is a verdict if there is to be one
-        self.polished: Polished | None = None
-        self.counters = Counters()
-        self.seeds = wanted_seeds(fun, options.args, options.common_random_numbers, names_of(options))
-        self.objective = self.constraints.objective(fun, options, self.seeds)
+        strategy = self.setup.first()
+        self.seeds = seed_keywords(
+            fun, options.args, options.common_random_numbers, variable_names(options.space)
+        )
+        self.objective = self.setup.objective(fun, self.seeds)
         if self.seeds:
-            self.objective = Seeded(self.objective, self.seeds, self.strategy.dtype.name)
-        self.evaluate = evaluate or evaluator(
-            self.objective, options.args, options.on_error, workers=options.workers,
-            vectorized=options.vectorized, timeout=options.timeout, quorum=options.quorum,
-        )  # fmt: skip
-        self.interrupts = Interrupts()
-        self.recorder = _recorder(options.history)
-        self.warnings: list[str] = []
+            self.objective = Seeded(self.objective, self.seeds, strategy.dtype.name)
+        self.evaluate = evaluate or self._evaluator(options.workers, options.timeout, options.quorum)
+        if self.setup.constraints is not None:
+            self.evaluate.constraint_names = self.setup.constraints.function_names
+        self._rules, self._observers = tuple(rules), tuple(observers)
+        self.archive: ArchiveWriter | None = None
+        self._varies = options.noise is not None or bool(self.seeds)  # values vary between calls
+        parts = dict(parts or {})
+        if evaluate is None:
+            parts |= self._remember_designs()
+        elif options.archive is not None:
+            raise ValueError("archive cannot be combined with a custom evaluator")
+        self.state = RunState(
+            strategy,
+            (*self._rules, *rules_for(options, strategy)),
+            self._start_strategy,
+            self.evaluate.record,
+            constraints=self.setup.constraints,
+            make_constraints=self.setup.undeclared_constraints,
+            averaged=_averaged(options, strategy),
+            recorder=_recorder(options.history),
+            parts=parts,
+        )
+        self.first_popsize = strategy.popsize  # restarts and noise handling may change it later
+        self.warnings = boundary_warnings(self.setup)
         self.stop: Stop | None = None
-        self._observers = tuple(observers)
-        self.companion = companion
+        self.updates: list[Update] = []
         self._lock: Lock | None = None
         try:
-            resumed = False
-            if self.checkpoint is not None:
-                self.checkpoint.lock.acquire()
-                self._lock = self.checkpoint.lock
-                resumed = self.checkpoint.restore(self)
-            self.log = _log(self, self.counters.evaluations if resumed else None)
+            self.log = self._prepare_files()
         except BaseException:
             self._release()
             raise
-        finished = self.counters.finished
-        first = finished[0].popsize if finished else self.plan.popsize
-        if words := memory_warning(self.schedule, self.strategy, first, options.maxfevals):
-            self.warnings.append(words)
+        if self.schedule is not None:
+            from lmma.run.restarts import memory_warning
 
-    def execute(self, *, interrupts: Interrupts | None = None) -> OptimizeResult:
-        """Search until a rule, a callback or Ctrl-C ends it; return the result."""
-        self.interrupts = interrupts or Interrupts()
-        with self.interrupts:
+            finished = self.state.finished
+            first = finished[0].popsize if finished else self.state.plan.popsize
+            if warning := memory_warning(self.schedule, strategy, first, options.maxfevals):
+                self.warnings.append(warning)
+
+    def execute(self, *, interrupts: Interrupts | None = None) -> RunResult:
+        """Search until a rule, a callback or Ctrl-C ends the run; return the result."""
+        interrupts = interrupts or Interrupts()
+        with interrupts:
             try:
-                self._execute()
+                self._search(interrupts)
                 assert self.stop is not None
-                self.verdict = self._settled(self.stop)
-                self.settled = True
-                self.polished = polish(self, self.stop.reason)
+                self._finish(self.stop, interrupts)
             finally:
                 self._release()
         from lmma.run.result import final_result
 
+        warnings = [*self.warnings, *self.evaluate.warnings]
+        if self.options.constraint_handling != "lagrange" and self.state.constraints is None:
+            handling = self.options.constraint_handling
+            warnings.append(f"constraint_handling {handling!r} had no effect: there were no constraints")
+        if self.checkpoint is not None:
+            warnings += self.checkpoint.warnings
+        if self.log is not None and self.log.warning:
+            warnings.append(self.log.warning)
+        result = final_result(self.state, self.stop, self.options, self.updates, warnings)
+        if self.evaluate.cache is not None:
+            result["calls"] = self.evaluate.cache.calls
+        if self.archive is not None:
+            if (archive := self.archive.reader()) is not None:
+                result["archive"] = archive
+            result["warnings"] += self.archive.warnings
+        return result
+
+    def message(self, spell: Spell) -> str:
+        """Return the final message; ``spell`` writes the names of arguments."""
+        from lmma.run.result import message
+
         assert self.stop is not None
-        return final_result(self, self.stop)
+        return message(self.state, self.stop, self.options, self.updates, spell)
 
-    def _settled(self, stop: Stop) -> Verdict | None:
-        """Return the result without luck of a run with noise; the checkpoint has been written before."""
-        try:
-            return settle(self, stop.reason)
-        except KeyboardInterrupt:
-            if self.options.on_interrupt == "raise" or self.interrupts.count > 1:
-                raise
-            return settle(self, "interrupted")
+    # The search
 
-    def _execute(self) -> None:
-        """Search, and leave checkpoint, workers and files in order, whatever ends it."""
+    def _search(self, interrupts: Interrupts) -> None:
+        """Search; however it ends, save the checkpoint and close the progress line and the log."""
         line = self._line() if self.options.progress else None
+        observers = self._all_observers(line, interrupts)
         try:
-            self.stop = self._search(self._watching(line))
+            self.stop = self._search_with_restarts(interrupts, observers)
         except KeyboardInterrupt:
-            if self.options.on_interrupt == "raise" or self.interrupts.count > 1:
+            if self._should_raise(interrupts):
                 raise
-            self.stop = Stop("interrupted")
+            self.stop = Stop(ENDINGS["interrupted"])
+        except IndexError as error:  # such as "axis 1 is out of bounds"
+            if error is self.evaluate.raised and not self.options.vectorized:
+                error.add_note("lmma: if fun takes many rows at once, set vectorized=True")
+            raise
         finally:
-            if self.checkpoint is not None and self.counters.consistent and self.counters.evaluations:
-                self.checkpoint.save(self)
+            if self.state.recorder is not None:
+                self.state.recorder.end(self.state.progress())
+            self._save()
             if line is not None:
-                line.close()
+                line.close(ended=self.stop is not None)
             if self.log is not None:
                 self.log.close("" if self.stop is None else self.stop.reason)
-            if isinstance(self.options.callback, Tracker):
-                self.options.callback.ended()
+            if self.options.callback is not None:
+                from lmma.run.observers.callback import Tracker
+
+                if isinstance(self.options.callback, Tracker):
+                    self.options.callback.ended()
+
+    def _search_with_restarts(self, interrupts: Interrupts, observers: tuple[Observer, ...]) -> Stop:
+        """Search with all restarts; return the reason why the last one ended."""
+        state, budget = self.state, budget_of(self.options)
+        evaluation = Evaluation(self.evaluate, interrupts, bool(self.seeds))
+        self.evaluate.untested = state.counters.evaluations == 0  # otherwise it has worked before
+        while True:
+            stop = search(state, evaluation, budget, observers, saves=self.checkpoint is not None)
+            if not stop.ending.restarts or self.schedule is None:
+                return stop
+            done = state.single_runs(stop.reason)
+            plan = self.schedule.next(done, state.key)
+            if plan is None:
+                return stop
+            try:
+                state.restart(plan, done)
+            except MemoryError:
+                return Stop(ENDINGS["memory"], plan.popsize)
+
+    def _start_strategy(self, plan: Plan) -> tuple[Strategy, tuple[Rule, ...]]:
+        """Return a strategy started according to ``plan``, and its rules."""
+        from lmma.run.restarts import restart_key, restart_point
+
+        key, start = self.state.key, self.setup
+        strategy = start.make(
+            restart_point(start.x0, start.restart_sigma0, key, plan.number, start.box),
+            np.asarray(start.restart_sigma0) * plan.sigma_factor,
+            plan.popsize,
+            restart_key(key, plan.number),
+        )
+        return strategy, (*self._rules, *rules_for(self.options, strategy, plan.allowance))
+
+    def _should_raise(self, interrupts: Interrupts) -> bool:
+        """Return whether to raise KeyboardInterrupt: on request, or on a second Ctrl-C."""
+        return self.options.on_interrupt == "raise" or interrupts.count > 1
+
+    # The end
+
+    def _finish(self, stop: Stop, interrupts: Interrupts) -> None:
+        """Call the finishers; if one fails, its update is omitted from the result."""
+        finishers = self._finishers()
+        if not finishers:
+            return
+        evaluate = self.evaluate
+        if evaluate.strategy_observer is not None:  # replicas can only evaluate candidates of the strategy
+            evaluate = self._evaluator(1, None, 1.0)
+            evaluate.record, evaluate.cache = self.evaluate.record, self.evaluate.cache
+        evaluation = Evaluation(evaluate, interrupts, bool(self.seeds))
+        try:
+            for name, finish in finishers.items():
+                self._add_update(name, finish, evaluation, stop.ending)
+        finally:
+            if evaluate is not self.evaluate:
+                evaluate.close()
+
+    def _add_update(self, name: str, finish: Finisher, evaluation: Evaluation, ending: Ending) -> None:
+        try:
+            try:
+                update = finish(evaluation, ending)
+            except KeyboardInterrupt:
+                if self._should_raise(evaluation.interrupts):
+                    raise
+                update = finish(evaluation, ENDINGS["interrupted"])
+        except Exception as error:
+            text = one_line(f"{type(error).__name__}: {error}")
+            self.warnings.append(f"{name} failed, so the result is that of the search: {text}")
+            return
+        if update is not None:
+            self.updates.append(update)
+
+    def _finishers(self) -> dict[str, Finisher]:
+        """Return the requested finishers, by a description for messages."""
+        state, options = self.state, self.options
+        finishers: dict[str, Finisher] = {}
+        if options.noise is not None:
+            from lmma.run.finishers.verdict import verdict
+
+            finishers["re-evaluating the result"] = lambda evaluation, ending: verdict(
+                state, evaluation, ending, options.maxfevals, options.feasibility_tol
+            )
+        if options.polish:
+            from lmma.run.finishers.polish import polish
+
+            finishers["polishing"] = lambda evaluation, ending: polish(
+                state, evaluation, ending, options, self.setup.box
+            )
+        return finishers
+
+    # Files and workers
+
+    def _evaluator(self, workers: object, timeout: float | None, quorum: float) -> Evaluator:
+        options = self.options
+        return evaluator(
+            self.objective, options.args, options.on_error, workers=workers, vectorized=options.vectorized,
+            timeout=timeout, quorum=quorum,
+        )  # fmt: skip
+
+    def _prepare_files(self) -> JsonLog | None:
+        """Resume from the checkpoint if it exists; return the log."""
+        state, after = self.state, None
+        if self.checkpoint is not None:
+            from lmma.run.checkpoint import identity
+
+            self.checkpoint.lock.acquire()
+            self._lock = self.checkpoint.lock
+            self.checkpoint.space = self.options.space
+            self.checkpoint.identity = identity(
+                self.fun, self.setup, state.strategy, self.first_popsize, self.seeds
+            )
+            notes = self.checkpoint.restore(state, seeded=self.options.rng is not None)
+            if notes is not None:
+                self.warnings += notes
+                after = state.counters.evaluations
+        if self.options.archive is not None:
+            self._open_archive(resumed=after is not None)
+        if self.options.log is None:
+            return None
+        from lmma.run.observers.json_log import JsonLog, SearchColumns, best_values
+
+        space = self.options.space
+        columns = SearchColumns(state, space, self.setup.box)
+        return JsonLog(
+            self.options.log,
+            after=after,
+            more=lambda final: columns(final) | best_values(state.counters.best_x, space),
+            run=self._description() | {"relative": columns.limits is not None},
+        )
+
+    def _description(self) -> dict[str, Any]:
+        """Return the description of the run for its log: method, size, seed and budget."""
+        strategy, options = self.state.strategy, self.options
+        numbers: dict[str, Any] = {"n": strategy.n, "popsize": self.first_popsize, "seed": options.rng}
+        numbers |= {name: getattr(options, name) for name in ("maxfevals", "maxiter", "maxtime", "ftarget")}
+        plain = {k: value.item() if isinstance(value, np.generic) else value for k, value in numbers.items()}
+        known = {name: value for name, value in plain.items() if type(value) in (int, float)}
+        return {"method": strategy.name} | {name: v for name, v in known.items() if -1e300 < v < 1e300}
+
+    def _remember_designs(self) -> dict[str, Stateful]:
+        """Cache the evaluations of a search of discrete variables; return the cache, to save it."""
+        options = self.options
+        if options.archive is not None or options.vectorized or self._varies:
+            return {}
+        if self.setup.limits.get("integrality") is None and not self.setup.limits.get("categories"):
+            return {}
+        from lmma.evaluation.cache import Designs
+        from lmma.run.archive.opening import all_discrete
+
+        if not all_discrete(self.setup):
+            return {}
+        designs = self.evaluate.cache = Designs()
+        return {"designs": designs}
+
+    def _open_archive(self, *, resumed: bool) -> None:
+        from lmma.run.archive.opening import open_archive
+
+        state = self.state
+        archive = open_archive(self.fun, self.setup, state.strategy, varies=self._varies, resumed=resumed)
+        self.archive = self.evaluate.cache = archive
+        archive.generation = lambda: state.counters.generation + 1
+        archive.start(state.strategy.name, self.first_popsize, "-".join(map(str, state.key)))
+
+    def _save(self) -> None:
+        if self.checkpoint is not None and self.state.consistent and self.state.counters.evaluations:
+            from lmma._text import in_python
+
+            self.checkpoint.save(self.state, None if self.stop is None else self.message(in_python))
+
+    def _release(self) -> None:
+        """Shut down workers, close the archive and release the checkpoint lock."""
+        try:
+            self.evaluate.close()
+        finally:
+            if self.archive is not None:
+                self.archive.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    # Observers
 
     def _line(self) -> ProgressLine:
-        counters, options = self.counters, self.options
+        from lmma.run.observers.progress_line import ProgressLine
+
+        counters, options = self.state.counters, self.options
         begun = (counters.evaluations, counters.seconds)
         grows = options.noise == "population"
         return ProgressLine(options.maxfevals, maxtime=options.maxtime, begun=begun, grows=grows)
 
-    def _release(self) -> None:
-        """Let go of workers and of the checkpoint, which others may use from now on."""
-        try:
-            self.evaluate.close()
-        finally:
-            if self._lock is not None:
-                self._lock.release()
-
-    def progress(self) -> Progress:
-        """Return the run as observers see it."""
-        counters, strategy = self.counters, self.strategy
-        return Progress(
-            counters.evaluations,
-            counters.generation,
-            counters.best_fun,
-            strategy.sigma,
-            counters.failures,
-            counters.seconds,
-            step=strategy.spread,
-            popsize=strategy.popsize,
-            restarts=len(counters.finished),
-            late=counters.late,
-            violation=math.nan if counters.raw_at_best is None else counters.violation,
-            quality=strategy.noise.quality,
-            repeats=strategy.noise.repeats,
-            rate=strategy.noise.rate,
-            average_fun=strategy.average_fun,
-        )
-
-    def single_runs(self, reason: str) -> list[SingleRun]:
-        """Return the runs between restarts, the present one as if it ended now for ``reason``."""
-        finished, strategy = self.counters.finished, self.strategy
-        used = self.counters.evaluations - sum(run.evaluations for run in finished)
-        if self.polished is not None:
-            used -= self.polished.evaluations
-        return [*finished, SingleRun(strategy.popsize, used, strategy.best_fun, reason, self.plan.small)]
-
-    def begin(self, plan: Plan, finished: list[SingleRun]) -> None:
-        """Start anew as ``plan`` says, after the runs that have ``finished``."""
-        number, start, counters = plan.number, self.setup, self.counters
-        sigma0 = start.restart_sigma0
-        self.centre.take(self.strategy)
-        strategy = start.make(
-            restart_point(start.x0, sigma0, self.key, number, start.box),
-            np.asarray(sigma0) * plan.sigma_factor,
-            plan.popsize,
-            restart_key(self.key, number),
-        )
-        rules = rules_for(self.options, strategy, plan.allowance)
-        # Everything is there: what comes between now could only be saved as half of either run
-        counters.consistent = False
-        self.strategy, self.rules, self.plan, counters.finished = strategy, rules, plan, finished
-        counters.consistent = True
-
-    def _search(self, observers: tuple[Observer, ...]) -> Stop:
-        """Go through all restarts; return why the last run ended."""
-        while True:
-            stop = run_until_stopped(self, observers)
-            if not stop.ending.restarts:
-                return stop
-            done = self.single_runs(stop.reason)
-            plan = self.schedule.next(done, self.key)
-            if plan is None:
-                return stop
-            try:
-                self.begin(plan, done)
-            except MemoryError:
-                return Stop("memory", "restarts", plan.popsize)
-
-    def _watching(self, line: ProgressLine | None) -> tuple[Observer, ...]:
-        """Return all that is shown the progress, the callback last: it may end the run."""
-        watching: list[Observer] = [watch for watch in (line, self.log, self.recorder) if watch is not None]
+    def _all_observers(self, line: ProgressLine | None, interrupts: Interrupts) -> tuple[Observer, ...]:
+        """Return all observers; the callback is last because it may end the run."""
+        state, options = self.state, self.options
+        watching: list[Observer] = [watch for watch in (line, self.log) if watch is not None]
         watching += self._observers
-        saved = self.checkpoint
-        if saved is not None:
-            watching.append(lambda _: saved.save_if_due(self))
-        if self.options.callback is not None:
-            watching.append(calls_back(self.options.callback, self))
+        checkpoint = self.checkpoint
+        if checkpoint is not None:
+            watching.append(lambda _: checkpoint.save_if_due(state))
+        if options.callback is not None:
+            from lmma.run.observers.callback import callback_observer
+
+            watching.append(
+                callback_observer(options.callback, state, options.space, interrupts, self.setup.box)
+            )
         return tuple(watching)
 
 
@@ -273,16 +411,25 @@ def _checkpoint(given: Any) -> Checkpoint | None:
     return given if isinstance(given, Checkpoint) else Checkpoint(given)
 
 
-def _recorder(history: bool | int) -> Recorder | None:
-    return Recorder(1000 if history is True else history) if history else None
-
-
-def _log(run: Run, after: int | None) -> JsonLog | None:
-    file = run.options.log
-    if file is None:
+def _schedule(restarts: Any) -> Schedule | None:
+    if type(restarts) is int and restarts == 0:
         return None
-    from lmma.run.shape import Shape, median_value
+    from lmma.run.restarts import schedule
 
-    shape = Shape(run)
+    return schedule(restarts)
 
-    return JsonLog(file, after=after, more=lambda: median_value(run) | shape() | best_values(run))
+
+def _averaged(options: RunOptions, strategy: Strategy) -> Any:
+    if options.noise is None:
+        return None
+    from lmma.run.state import AveragedMean
+
+    return AveragedMean(strategy.n)
+
+
+def _recorder(history: bool | int) -> Recorder | None:
+    if not history:
+        return None
+    from lmma.run.observers import Recorder
+
+    return Recorder(1000 if history is True else history)

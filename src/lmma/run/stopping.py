@@ -1,7 +1,7 @@
-"""Why a run ends: every rule that can end it.
+"""Stopping rules, and the reasons that they report.
 
-A rule is one class with its endings beside it. Writing the class is all there is to do: it is made for every
-run that asks for it, and its ending appears in message, JSON, exit status and in the decision to start again.
+To add a rule, write a subclass of :class:`Rule`, list its ending in ``ENDINGS`` and build it in
+:func:`rules_for`. The rules of a run are a tuple and are checked in that order.
 """
 
 from __future__ import annotations
@@ -9,227 +9,349 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
 
-from lmma.run.endings import ENDINGS, Ending, Stop
-from lmma.run.noise import reserve
-from lmma.run.options import RunOptions
-from lmma.run.polish import left_for_polishing
-from lmma.strategies import Strategy
+from lmma._text import Spell, escape_braces, filled
+from lmma.methods import Strategy
+from lmma.numerics.state import AT_LEAST_ONE, COUNT, FLAG, NOT_NAN, Declared, collect, restore
 
 if TYPE_CHECKING:
-    from lmma.run.counters import Counters
+    from lmma.kernels import Key
+    from lmma.numerics.recombination import Indices
+    from lmma.run.options import RunOptions
+    from lmma.run.state import Counters
 
-UNSEEN = 0.2  # agreement of repeated rankings, below which progress would hardly be seen
+MIN_QUALITY = 0.2  # agreement of repeated rankings below which progress can hardly be detected
 
 Values = npt.NDArray[np.float64]
+
+# Endings
+
+
+@dataclass(frozen=True)
+class Ending:
+    """One reason to stop: its message, and its consequences for the result and for restarts.
+
+    In ``template`` (see :mod:`lmma._text`), ``{value}`` is the measured value, ``{limit}`` the limit it was
+    compared with, and ``{error}`` the message of an exception.
+    """
+
+    reason: str
+    status: int  # of the result; 0 if the target was reached
+    template: str
+    success: bool = False
+    advice: str = ""  # the end of the template, to omit if it does not apply
+    restarts: bool = False  # whether a restart may follow
+    urgent: bool = False  # whether finishers must not evaluate anything
+    target_reached: bool = False
+    budget_exhausted: bool = False
+    ties_may_explain: bool = False  # whether the message mentions ties, if there were many
+    shows_first_error: bool = False  # whether the message quotes the first failed evaluation
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One occurrence of an ending, with the measured value and the limit it was compared with."""
+
+    ending: Ending
+    value: float = math.nan
+    limit: float = math.nan
+    error: str = ""  # the message of an exception that ended the run
+    template: str = ""  # replaces the ending's, if the advice differs
+
+    @property
+    def reason(self) -> str:
+        """The reason in one word."""
+        return self.ending.reason
+
+    @property
+    def advice(self) -> str:
+        """The advice at the end of the message that may be omitted."""
+        return "" if self.template else self.ending.advice
+
+    def message(self, spell: Spell, *, with_advice: bool = True) -> str:
+        """Return the message for users; ``spell`` writes the names of arguments."""
+        limit = int(self.limit) if float(self.limit).is_integer() else self.limit  # 100.0 is shown as 100
+        values = {"value": self.value, "limit": limit, "error": self.error}
+        template = self.template or self.ending.template
+        return filled(template if with_advice else template.removesuffix(self.advice), values, spell)
+
+
+def ending_of(reason: str) -> Ending:
+    """Return the ending for a reason given by a strategy, also for one that is not in ``ENDINGS``."""
+    template = f"The strategy ended the run: {escape_braces(reason)} = {{value}}."
+    return ENDINGS.get(reason) or Ending(reason, 14, template, restarts=True)
+
+
+ENDINGS: dict[str, Ending] = {
+    ending.reason: ending
+    for ending in (
+        # targets and budgets, over all restarts
+        Ending("ftarget", 0, "Target reached: fun = {value:.6g} <= {ftarget} = {limit:.6g}.",
+               success=True, target_reached=True),
+        Ending("maxiter", 4, "Generation limit reached: {maxiter} = {limit}.",
+               budget_exhausted=True, ties_may_explain=True),
+        Ending("maxfevals", 3, "Evaluation limit reached: the next generation would exceed {maxfevals} = "
+               "{limit}.",
+               budget_exhausted=True, ties_may_explain=True),
+        Ending("maxtime", 5, "Time limit reached: {value:.3g} s elapsed, {maxtime} = {limit:.3g} s.",
+               urgent=True, budget_exhausted=True, ties_may_explain=True),
+        Ending("failures", 12, "Every evaluation failed for {value:.0f} generations in a row.",
+               urgent=True, shows_first_error=True),
+        # convergence, divergence and stagnation of one strategy, which restarts may follow
+        Ending("tolx", 1, "Converged: steps in x ({value:.3g}) are below {tolx} = {limit:.3g}. To continue, "
+               "set a smaller {tolx}.", success=True, restarts=True,
+               advice=" To continue, set a smaller {tolx}."),
+        Ending("tolfun", 2, "Converged: fun varies by {value:.3g}, less than {tolfun} = {limit:.3g}. To "
+               "continue, set a smaller {tolfun}.", success=True, restarts=True,
+               advice=" To continue, set a smaller {tolfun}."),
+        Ending("integer_search_exhausted", 20, "Discrete search exhausted: no neighbour of x is better, and "
+               "nothing better was found in {value:.0f} generations. Set {restarts[=]} to search elsewhere.",
+               success=True, restarts=True),
+        Ending("numerical", 8, "Numerical failure: sigma = {value}. Check the scale of fun and of {sigma0}.",
+               restarts=True),
+        Ending("diverged", 9, "Diverged: sigma grew to {value:.3g}. The objective may be unbounded below, or "
+               "{bounds} may be missing.", restarts=True),
+        Ending("flat", 11, "Flat: all candidates had the same value for {value:.0f} generations. "
+               "Increase {sigma0} to reach beyond the plateau, or set {restarts[=]} to search elsewhere. If "
+               "fun rounds its values, return more digits.", restarts=True),
+        Ending("stagnation", 10, "Stagnated: no progress in the last {value:.0f} generations. Set "
+               "{restarts[=]} to search elsewhere, {noise['auto']} if fun is noisy, or "
+               "{stagnation[False]} to continue anyway.", restarts=True, ties_may_explain=True),
+        Ending("noise", 17, "Stagnated in noise: two rankings of the same candidates agree by {value:.2f} "
+               "(1: no noise, 0: chance), so noise hides further progress. Average more samples inside fun, "
+               "increase {popsize} or set {noise['average']}; set {stagnation[False]} to continue anyway.",
+               restarts=True),
+        Ending("plateau", 21, "On a plateau: in {value:.0f} of the last {limit} generations the best quarter "
+               "of the candidates had equal values, and the best value has not fallen. Increase {popsize}, "
+               "or set {stagnation[False]} to continue anyway.", restarts=True),
+        Ending("allowance", 13, "This restart has used its share of {limit} evaluations. To continue, "
+               "increase {restarts[=]} or {maxfevals}.", restarts=True),
+        # endings that no rule detects
+        Ending("callback", 6, "Stopped by the callback.", urgent=True),
+        Ending("solved", 18, "Solved: the average reward of the mean policy over fresh episodes is "
+               "{value:.6g} (threshold {limit:.6g}).", success=True),
+        Ending("interrupted", 7, "Interrupted by Ctrl-C or a termination signal; x is the best point so far.",
+               urgent=True),
+        Ending("strategy", 15, "The strategy or a stopping rule failed: {error}; x is the best point so "
+               "far. Set {restarts[=]} to restart after such failures, or try another {method}.",
+               restarts=True),
+        Ending("memory", 16, "Out of memory: a population of {value:.0f} does not fit into the free memory; "
+               "x is the best point so far. Reduce {restarts[=]} or {popsize}, or choose a {method} that "
+               "needs less memory."),
+    )
+}  # fmt: skip
+
+# Budgets
+
+
+@dataclass(frozen=True)
+class EvaluationBudget:
+    """Limit on evaluations, including those reserved for the end of the run.
+
+    Parameters
+    ----------
+    maxfevals : int, optional
+        Evaluations over all restarts, never exceeded.
+    reserved : int
+        The part of them reserved for polishing.
+    noisy : bool
+        Whether noise is handled: candidates may be evaluated again, and the verdict needs evaluations.
+    """
+
+    maxfevals: int | None = None
+    reserved: int = 0
+    noisy: bool = False
+
+    def left(self, strategy: Strategy, counters: Counters) -> float:
+        """Return the number of evaluations the next batch may use; the first may use the reserved ones."""
+        if self.maxfevals is None:
+            return math.inf
+        left = self.maxfevals - counters.evaluations
+        if self.noisy:
+            from lmma.run.finishers.verdict import reserve
+
+            return left - reserve(strategy)
+        return left - self.reserved if counters.evaluations else left
+
+    def allows_next(self, strategy: Strategy, counters: Counters) -> bool:
+        """Return whether the next batch fits; one row is enough if the strategy allows partial batches."""
+        if self.maxfevals is None:
+            return True
+        needed = 1 if strategy.cuts_batches else strategy.batch_size
+        if self.noisy:
+            if counters.evaluations and not strategy.cuts_batches:
+                needed += len(strategy.rows_to_repeat)
+            return self.left(strategy, counters) >= needed
+        reserved = self.reserved if counters.evaluations else 0
+        return counters.evaluations + needed + reserved <= self.maxfevals
+
+    def rows(self, strategy: Strategy, counters: Counters, rows: int) -> int:
+        """Return the number of the ``rows`` of a batch that may be evaluated."""
+        return int(min(rows, self.left(strategy, counters)))
+
+    def repeats(self, strategy: Strategy, counters: Counters) -> Indices:
+        """Return the rows of the next batch to evaluate again; none if that would exceed the budget."""
+        rows = strategy.rows_to_repeat
+        spent = counters.evaluations + strategy.batch_size + len(rows)
+        return rows if self.maxfevals is None or spent <= self.maxfevals else rows[:0]
+
+    def stop(self, counters: Counters) -> Stop:
+        """Return the stop of a run that has used its evaluations."""
+        assert self.maxfevals is not None
+        return Stop(ENDINGS["maxfevals"], counters.evaluations, self.maxfevals)
+
+
+def budget_of(options: RunOptions) -> EvaluationBudget:
+    """Return the evaluation budget that options ask for."""
+    reserved = 0
+    if options.polish and options.maxfevals is not None:
+        from lmma.run.finishers.polish import SHARE
+
+        reserved = int(SHARE * options.maxfevals)
+    return EvaluationBudget(options.maxfevals, reserved, options.noise is not None)
+
+
+# Rules
 
 
 @dataclass
 class Situation:
-    """What a rule may look at before the next generation."""
+    """The facts that a rule may use before the next generation."""
 
     strategy: Strategy
     counters: Counters
-    seconds: float = 0.0  # since the run began
+    seconds: float = 0.0  # since the start of the run
+    key: Key = (0, 0)  # of the run
 
 
 class Rule(ABC):
-    """Watches a run, generation by generation, and answers with a reason to stop or with None.
+    """A stopping rule: sees the values of each generation and returns a reason to stop, or None.
 
-    The attributes named in ``STATE`` are numbers or lists of numbers, saved with the run.
+    The attributes named in ``STATE`` are numbers or lists of numbers and are saved with the run.
     """
 
-    ENDINGS: ClassVar[tuple[Ending, ...]]
-    STATE: ClassVar[tuple[str, ...]] = ()
+    STATE: ClassVar[Declared] = ()
 
-    def __init_subclass__(cls) -> None:
-        RULES.append(cls)
-        ENDINGS.update({ending.reason: ending for ending in cls.ENDINGS})
+    def watch(self, ranked: Values) -> None:  # noqa: B027 (many rules only use counters)
+        """Receive the values of a generation in increasing order, without failed evaluations.
 
-    @classmethod
-    @abstractmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule for a strategy that is about to start, None if nobody asked for it.
-
-        ``allowance`` is how many evaluations this strategy may use of those of the run.
-        """
-
-    def watch(self, ranked: Values) -> None:  # noqa: B027 (many rules look at counters alone)
-        """Take in the values of a generation in increasing order, without those that failed.
-
-        Once noise is found it is one value, the average of recent candidates.
+        Once noise is found, ``ranked`` holds one value: the average of recent candidates.
         """
 
     @abstractmethod
     def check(self, now: Situation) -> Stop | None:
-        """Return why to stop before the next generation, or None."""
+        """Return a reason to stop before the next generation, or None."""
 
     def get_state(self) -> dict[str, Any]:
-        """Return what the rule remembers, as named numbers and arrays."""
-        return {name: np.array(getattr(self, name)) for name in self.STATE}
+        """Return the state of the rule as named numbers and arrays."""
+        return collect({"": self})
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state of :meth:`get_state`."""
-        for name in self.STATE:
-            here, new = getattr(self, name), np.asarray(state[name])
-            setattr(self, name, [float(v) for v in new] if isinstance(here, list) else type(here)(new))
+        """Continue from a state of :meth:`get_state`."""
+        restore({"": self}, state)
 
 
-RULES: list[type[Rule]] = []  # in the order they are asked
+def rules_for(options: RunOptions, strategy: Strategy, allowance: int | None = None) -> tuple[Rule, ...]:
+    """Return new rules for a strategy that is about to start, in the order of checking.
 
-
-def rules_for(options: RunOptions, strategy: Strategy, allowance: int | None = None) -> list[Rule]:
-    """Return fresh rules for a strategy that is about to start."""
-    made = (rule.make(options, strategy, allowance) for rule in RULES)
-    return [rule for rule in made if rule is not None]
-
-
-# Targets and budgets, over all restarts
+    ``allowance`` is the part of the run's evaluations that this strategy may use.
+    """
+    rules: list[Rule] = []
+    if options.ftarget is not None:
+        rules.append(Target(options.ftarget, noisy=options.noise is not None))
+    if (options.maxiter, options.maxfevals, options.maxtime) != (None, None, None):
+        rules.append(Budget(options))
+    rules += [Failing(), StrategyStops()]
+    if options.stagnation:
+        rules.append(Stagnation(strategy.n, strategy.popsize, 0.2 if options.restarts else 0.5))
+    if options.stagnation and options.restarts and strategy.convergence.neighbours is None:
+        rules.append(Plateau(strategy.n))
+    if allowance is not None:
+        rules.append(Allowance(allowance))
+    return tuple(rules)
 
 
 @final
 class Target(Rule):
-    """Ends a run that has found a value as low as ``ftarget``."""
+    """Stops a run that has found a value as low as ``ftarget``."""
 
-    ENDINGS = (
-        Ending(
-            "ftarget", 0, "The target is reached: fun = {value:.6g} <= {ftarget} = {limit:.6g}.", success=True
-        ),
-    )
-
-    def __init__(self, ftarget: float) -> None:
-        self.ftarget = ftarget
-
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule if there is a target."""
-        return None if options.ftarget is None else cls(options.ftarget)
+    def __init__(self, ftarget: float, *, noisy: bool = False) -> None:
+        self.ftarget, self.noisy = ftarget, noisy
 
     def check(self, now: Situation) -> Stop | None:
         """Compare with the best value of the run."""
-        noise = now.strategy.noise
-        lucky = noise.found and now.strategy.constraints is None  # one value that is reaches any target
-        best = noise.level if lucky else now.counters.best_fun
-        return Stop("ftarget", "ftarget", best, self.ftarget) if best <= self.ftarget else None
+        best = now.counters.best_fun
+        if self.noisy and now.strategy.noise.found and now.strategy.constraints is None:
+            best = now.strategy.noise.level  # with noise, a single value reaches any target by chance
+        return Stop(ENDINGS["ftarget"], best, self.ftarget) if best <= self.ftarget else None
 
 
 @final
 class Budget(Rule):
-    """Ends a run that has used its generations, its evaluations or its time."""
-
-    ENDINGS = (
-        Ending("maxiter", 4, "The budget is spent: {maxiter} = {limit} generations are done."),
-        Ending(
-            "maxfevals", 3, "The budget is spent: the next generation would exceed {maxfevals} = {limit}."
-        ),
-        Ending("maxtime", 5, "Time is up: {value:.3g} s have passed, {maxtime} = {limit:.3g} s."),
-    )  # fmt: skip
+    """Stops a run that has used its generations, evaluations or time."""
 
     def __init__(self, options: RunOptions) -> None:
-        self.maxiter, self.maxfevals, self.maxtime = options.maxiter, options.maxfevals, options.maxtime
-        self.kept = left_for_polishing(options)
-
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule if there is a budget."""
-        limits = (options.maxiter, options.maxfevals, options.maxtime)
-        return None if limits == (None, None, None) else cls(options)
+        self.maxiter, self.maxtime = options.maxiter, options.maxtime
+        self.evaluations = budget_of(options)
 
     def check(self, now: Situation) -> Stop | None:
-        """Compare counters and clock with the budget; a generation that would exceed it is not begun."""
+        """Compare counters and clock with the budget; stop before a batch that would exceed it."""
         done = now.counters
         if self.maxiter is not None and done.generation >= self.maxiter:
-            return Stop("maxiter", "maxiter", done.generation, self.maxiter)
-        if self.maxfevals is not None and done.evaluations + self._next(now) > self.maxfevals:
-            return Stop("maxfevals", "maxfevals", done.evaluations, self.maxfevals)
+            return Stop(ENDINGS["maxiter"], done.generation, self.maxiter)
+        if not self.evaluations.allows_next(now.strategy, done):
+            return self.evaluations.stop(done)
         if self.maxtime is not None and now.seconds >= self.maxtime:
-            return Stop("maxtime", "maxtime", now.seconds, self.maxtime)
+            return Stop(ENDINGS["maxtime"], now.seconds, self.maxtime)
         return None
-
-    def _next(self, now: Situation) -> int:
-        """Return what the next generation takes, and what is kept for the end: a last look, polishing."""
-        strategy = now.strategy
-        if strategy.noise.treatment is None:
-            return strategy.popsize + (self.kept if now.counters.evaluations else 0)
-        repeats = 0 if now.counters.evaluations == 0 else len(strategy.again)
-        return strategy.popsize + repeats + reserve(strategy)
 
 
 @final
 class Failing(Rule):
-    """Ends a run in which nothing is to be hoped for: some generations in a row without a single value."""
+    """Stops a run after several generations in which every evaluation failed."""
 
-    ENDINGS = (Ending("failures", 12, "Every evaluation failed for {value:.0f} generations in a row."),)
     PATIENCE = 3  # generations
 
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule, which every run has."""
-        return cls()
-
     def check(self, now: Situation) -> Stop | None:
-        """Look at how many generations in a row failed."""
+        """Compare the number of failed generations in a row with ``PATIENCE``."""
         failing = now.counters.failing
-        return Stop("failures", None, failing) if failing >= self.PATIENCE else None
-
-
-# Convergence and its opposite; what ends one strategy lets restarts begin
+        return Stop(ENDINGS["failures"], failing) if failing >= self.PATIENCE else None
 
 
 @final
 class StrategyStops(Rule):
-    """Passes on what a strategy can tell from its own state."""
+    """Passes on the reasons to stop that a strategy reports itself."""
 
-    ENDINGS = (
-        Ending("tolx", 1, "Converged: steps of {value:.3g} in x are below {tolx} = {limit:.3g}; a smaller "
-               "{tolx} searches on.", success=True, restarts=True),
-        Ending("tolfun", 2, "Converged: fun varies by {value:.3g}, below {tolfun} = {limit:.3g}; a smaller "
-               "{tolfun} searches on.", success=True, restarts=True),
-        Ending("settled", 20, "Settled: for {value:.0f} generations no other integer or choice was better; "
-               "{restarts[=]} tries elsewhere.", success=True, restarts=True),
-        Ending("numerical", 8, "Numerical trouble: sigma = {value}; check the scale of fun and {sigma0}.",
-               restarts=True),
-        Ending("diverged", 9, "Diverged: sigma grew to {value:.3g}; fun may be unbounded below, or needs "
-               "{bounds}.", restarts=True),
-        Ending("flat", 11, "Flat: all candidates had the same value for {value:.0f} generations. A larger "
-               "{sigma0} may see beyond the plateau, {restarts[=]} tries elsewhere; if fun gives its values "
-               "with few digits, more of them help.", restarts=True),
-    )  # fmt: skip
     ROUNDED: ClassVar = {
-        "tolx": "Converged as far as float32 shows: steps of {value:.3g} are below the last of its seven "
-        "digits in x; {dtype['float64']} searches on.",
-        "tolfun": "Converged as far as float32 shows: fun varies by {value:.3g}, below the last of its seven "
-        "digits; {dtype['float64']} searches on.",
+        "tolx": "Converged to the precision of float32: steps in x ({value:.3g}) are below its last digit. "
+        "To continue, set {dtype['float64']}.",
+        "tolfun": "Converged to the precision of float32: fun varies by {value:.3g}, less than its last "
+        "digit. To continue, set {dtype['float64']}.",
     }
 
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule, which every run has."""
-        return cls()
-
     def check(self, now: Situation) -> Stop | None:
-        """Ask the strategy; its first reason counts."""
+        """Return the first reason that the strategy reports."""
         reasons = now.strategy.stop()
         if not reasons:
             return None
         for reason, value in reasons.items():
-            argument = reason if hasattr(now.strategy, reason) else None
-            limit = getattr(now.strategy, "least_difference" if reason == "tolfun" else reason, math.nan)
-            return Stop(reason, argument, value, limit, words=self._rounded(reason, value, now.strategy))
+            limits = {"tolx": now.strategy.tolx, "tolfun": now.strategy.convergence.least_difference}
+            template = self._rounded(reason, value, now.strategy)
+            return Stop(ending_of(reason), value, limits.get(reason, math.nan), template=template)
         return None
 
     def _rounded(self, reason: str, value: float, strategy: Strategy) -> str:
-        """Return what to say where the digits of single precision are used up, else nothing."""
+        """Return the template to use if float32 is the limiting factor, else an empty text."""
         measured = {"tolx": {"step": value}, "tolfun": {"difference": value}}.get(reason, {})
-        return self.ROUNDED[reason] if is_lost(strategy, **measured) else ""
+        return self.ROUNDED[reason] if below_float32_digits(strategy, **measured) else ""
 
 
-def is_lost(strategy: Strategy, step: float = math.inf, difference: float = math.inf) -> bool:
-    """Return whether a step in x, or a difference in fun, is below the last digit of float32, if in use."""
+def below_float32_digits(strategy: Strategy, step: float = math.inf, difference: float = math.inf) -> bool:
+    """Return whether float32 is in use and cannot resolve a step in x or a difference in fun."""
     if strategy.dtype != np.float32:
         return False
     digit = float(np.finfo(np.float32).eps)
@@ -238,68 +360,55 @@ def is_lost(strategy: Strategy, step: float = math.inf, difference: float = math
 
 @final
 class Stagnation(Rule):
-    """Ends a search in which neither the best nor the median value has improved for long.
+    """Stops a search in which neither the best nor the median value has improved for long.
 
-    The last and the first 30% of the second half of the run are compared by their medians, as Hansen does in
-    BIPOP-CMA-ES (2009) for its last fifth. Where restarts can follow, a fifth is taken here too: a larger
-    population does more with what is left of the budget. Without them a fifth would stop LM-MA-ES where it is
-    slow but sure (discus: one order of magnitude in 860,000 evaluations); half a run is no accident.
+    The rule compares the medians of the first and the last 30% of a window, which is the second half of the
+    run. Hansen (BIPOP-CMA-ES, 2009) uses the last fifth. If restarts can follow, this rule does too: a larger
+    population makes better use of the remaining budget. Without restarts, a fifth would stop LM-MA-ES while
+    it is slow but still progressing (discus: one order of magnitude in 860,000 evaluations).
 
     At most ``KEPT`` generations are remembered, evenly spread.
     """
 
-    ENDINGS = (
-        Ending("stagnation", 10, "Stagnated: no progress over the last {value:.0f} generations; "
-               "{restarts[=]} tries elsewhere, {noise['auto']} deals with noise, "
-               "{stagnation[False]} goes on.", restarts=True),
-        Ending("noise", 17, "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 "
-               "without noise, 0 by chance), so what progress is left is hidden. More samples inside fun, a "
-               "larger {popsize} or {noise['average']} see further; {stagnation[False]} goes on.",
-               restarts=True),
-    )  # fmt: skip
     WATCHED = (
-        "Stagnated: no progress over the last {value:.0f} generations, and no noise was found that would "
-        "explain it; {restarts[=]} tries elsewhere, {stagnation[False]} goes on."
+        "Stagnated: no progress in the last {value:.0f} generations, and no noise was found to explain it. "
+        "Set {restarts[=]} to search elsewhere, or {stagnation[False]} to continue anyway."
     )
     TREATED = (
-        "Stagnated: no progress over the last {value:.0f} generations, with noise that is being dealt with; "
-        "more samples inside fun or a larger {popsize} see further, {restarts[=]} tries elsewhere, "
-        "{stagnation[False]} goes on."
+        "Stagnated: no progress in the last {value:.0f} generations, although noise is being handled. "
+        "Average more samples inside fun or increase {popsize}; set {restarts[=]} to search elsewhere, or "
+        "{stagnation[False]} to continue anyway."
     )
     ROUNDED = (
-        "Stagnated: no progress over the last {value:.0f} generations, as what candidates or values differ "
-        "by is below the last of float32's seven digits; {dtype['float64']} searches on."
+        "Stagnated: no progress in the last {value:.0f} generations, because candidates or values differ by "
+        "less than the last digit of float32. To continue, set {dtype['float64']}."
     )
     AVERAGED = (
-        "Stagnated in noise: ranked twice, the same candidates agree by {value:.2f} (1 without noise, 0 by "
-        "chance), so what progress is left is hidden, although there were {limit:.3g} times as many "
-        "evaluations a generation. More samples inside fun or a larger {popsize} see further; "
-        "{stagnation[False]} goes on."
+        "Stagnated in noise: two rankings of the same candidates agree by {value:.2f} (1: no noise, 0: "
+        "chance), so noise hides further progress, even with {limit:.3g} times as many evaluations per "
+        "generation. Average more samples inside fun or increase {popsize}; set {stagnation[False]} to "
+        "continue anyway."
     )
-    STATE = ("stride", "seen", "judged_at", "stagnant_for", "best", "median")
+    STATE: ClassVar[Declared] = {
+        "stride": AT_LEAST_ONE, "seen": COUNT, "checked_at": COUNT, "stagnant_for": COUNT, "best": NOT_NAN,
+        "median": NOT_NAN,
+    }  # fmt: skip
     KEPT = 4096
 
     def __init__(self, n: int, popsize: int, share: float = 0.5) -> None:
         self.share = share
-        self.least = 120 + math.ceil(30 * n / popsize)  # generations that are looked at
-        # before, values may stand still while a metric is learned: so long pycma waits, too
-        self.earliest = max(2 * self.least, math.ceil(n * (5 + 100 / popsize)))
+        self.min_window = 120 + math.ceil(30 * n / popsize)  # generations
+        # earlier, values may stall while a metric is learned; pycma waits as long
+        self.earliest = max(2 * self.min_window, math.ceil(n * (5 + 100 / popsize)))
         self.stride = 1
         self.seen = 0
-        self.judged_at = 0
-        self.stagnant_for = 0  # generations, once that has been found
+        self.checked_at = 0
+        self.stagnant_for = 0  # generations, once stagnation is detected
         self.best: list[float] = []
         self.median: list[float] = []
 
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule unless it is switched off."""
-        if not options.stagnation:
-            return None
-        return cls(strategy.n, strategy.popsize, 0.2 if options.restarts else 0.5)
-
     def watch(self, ranked: Values) -> None:
-        """Remember best and median of every ``stride``-th generation."""
+        """Remember the best and the median of every ``stride``-th generation."""
         if len(ranked) and self.seen % self.stride == 0:
             self.best.append(ranked.item(0))
             self.median.append(ranked.item(len(ranked) // 2))
@@ -309,9 +418,9 @@ class Stagnation(Rule):
         self.seen += 1
 
     def check(self, now: Situation) -> Stop | None:
-        """Judge anew whenever the run has grown by a hundredth, and not while noise is being dealt with."""
-        if self.seen >= self.earliest and self.seen >= 1.01 * self.judged_at:
-            self.judged_at = self.seen
+        """Check again each time the run has grown by 1%, but not while the noise treatment still adapts."""
+        if self.seen >= self.earliest and self.seen >= 1.01 * self.checked_at:
+            self.checked_at = self.seen
             if not (self._improved(self.best) or self._improved(self.median)):
                 self.stagnant_for = self.window
         if not self.stagnant_for:
@@ -320,61 +429,53 @@ class Stagnation(Rule):
         if noise.found and noise.has_more_to_try:
             self.stagnant_for = 0
             return None
-        if noise.found and noise.quality < UNSEEN:
-            words = self.AVERAGED if noise.repeats > 1 else ""
-            return Stop("noise", "noise", max(0.0, noise.quality), noise.repeats, words=words)
-        words = "" if noise.treatment is None else self.TREATED if noise.found else self.WATCHED
-        if is_lost(now.strategy, now.strategy.spread, now.strategy.spread_fun):
-            words = self.ROUNDED
-        return Stop("stagnation", "stagnation", self.stagnant_for, words=words)
+        if noise.found and noise.quality < MIN_QUALITY:
+            template = self.AVERAGED if noise.repeats > 1 else ""
+            return Stop(ENDINGS["noise"], max(0.0, noise.quality), noise.repeats, template=template)
+        template = "" if noise.treatment is None else self.TREATED if noise.found else self.WATCHED
+        if below_float32_digits(now.strategy, now.strategy.spread, now.strategy.spread_fun):
+            template = self.ROUNDED
+        return Stop(ENDINGS["stagnation"], self.stagnant_for, template=template)
 
     @property
     def window(self) -> int:
-        """Generations that are looked at."""
-        return max(self.least, int(self.share * self.seen))
+        """The number of generations that are compared."""
+        return max(self.min_window, int(self.share * self.seen))
 
     def _improved(self, record: list[float]) -> bool:
-        """Return whether the end of the last generations of a record lies below their beginning."""
+        """Return whether the end of the window has lower values than its beginning."""
         count = min(len(record), self.window // self.stride)
         part = max(1, (3 * count) // 10)
         beginning, end = record[-count : part - count or None], record[-part:]
-        if max(end) < min(beginning):  # so are the medians, which take ten times as long
+        if max(end) < min(beginning):  # implies the same for the medians, in a tenth of the time
             return True
         return bool(np.median(end) < np.median(beginning))
 
 
 @final
 class Plateau(Rule):
-    """Ends a search that creeps over plateaus, where a restart with more candidates can follow.
+    """Stops a search on a plateau, so that a restart with a larger population can follow.
 
-    In a third of the last n generations the best quarter of the candidates had one and the same value, as in
-    Hansen's BIPOP-CMA-ES (2009); and the best values of the last third of them are no lower than those of the
-    first: a function of few values, such as a count of errors, may go on falling. Where all candidates have
-    the same value steps are lengthened until some do not; integers settle by a rule of their own.
+    Both conditions must hold over the last max(n, 20) generations:
+
+    - in more than a third of them, the best quarter of the candidates had equal values (Hansen,
+      BIPOP-CMA-ES, 2009);
+    - the median best value of the last third is not below that of the first third. A function with few
+      distinct values, such as a count of errors, may have ties while it still improves.
+
+    If all candidates are equal, the strategy increases its steps instead. Integers have a separate rule.
     """
 
-    ENDINGS = (
-        Ending("plateau", 21, "On a plateau: in {value:.0f} of the last {limit} generations the best quarter "
-               "of the candidates had one value, and it has not fallen. A larger {popsize} sees further; "
-               "{stagnation[False]} goes on.", restarts=True),
-    )  # fmt: skip
-    STATE = ("tied", "best")
-    LEAST = 20  # generations that are looked at, for few variables
+    STATE: ClassVar[Declared] = {"tied": FLAG, "best": NOT_NAN}
+    MIN_WINDOW = 20  # generations
 
     def __init__(self, n: int) -> None:
-        self.window = max(n, self.LEAST)
+        self.window = max(n, self.MIN_WINDOW)
         self.tied: list[float] = []
         self.best: list[float] = []
 
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule where restarts can follow."""
-        if not options.stagnation or not options.restarts or strategy.settling is not None:
-            return None
-        return cls(strategy.n)
-
     def watch(self, ranked: Values) -> None:
-        """Remember the best value of a generation, and whether a quarter have it."""
+        """Remember the best value of the generation, and whether the best quarter shares it."""
         quarter = math.ceil(0.1 + len(ranked) / 4)
         if quarter >= len(ranked):
             return
@@ -384,33 +485,23 @@ class Plateau(Rule):
             self.tied, self.best = self.tied[-self.window :], self.best[-self.window :]
 
     def check(self, now: Situation) -> Stop | None:
-        """Judge after a generation with equal values."""
+        """Check after a generation whose best quarter was tied."""
         if len(self.tied) < self.window or not self.tied[-1]:
             return None
         tied, best, third = sum(self.tied[-self.window :]), self.best[-self.window :], self.window // 3
         if 3 * tied <= self.window or np.median(best[-third:]) < np.median(best[:third]):
             return None
-        return Stop("plateau", "stagnation", tied, self.window)
+        return Stop(ENDINGS["plateau"], tied, self.window)
 
 
 @final
 class Allowance(Rule):
-    """Ends one of several runs between restarts when it has used its own share of evaluations."""
-
-    ENDINGS = (
-        Ending("allowance", 13, "This restart's share of {limit} evaluations is used; more {restarts[=]} or "
-               "a larger {maxfevals} goes on.", restarts=True),
-    )  # fmt: skip
+    """Stops one strategy of a run with restarts when it has used its share of the evaluations."""
 
     def __init__(self, evaluations: int) -> None:
         self.evaluations = evaluations
 
-    @classmethod
-    def make(cls, options: RunOptions, strategy: Strategy, allowance: int | None) -> Self | None:
-        """Return the rule if the strategy has a share of its own."""
-        return None if allowance is None else cls(allowance)
-
     def check(self, now: Situation) -> Stop | None:
-        """Compare what the strategy has used with its share."""
+        """Compare the evaluations of the strategy with its share."""
         used = now.strategy.evaluations
-        return Stop("allowance", "restarts", used, self.evaluations) if used >= self.evaluations else None
+        return Stop(ENDINGS["allowance"], used, self.evaluations) if used >= self.evaluations else None

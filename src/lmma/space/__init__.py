@@ -1,4 +1,4 @@
-"""Spaces: named variables of all kinds, or the numbers of a structure, in place of a vector of reals."""
+"""Search spaces of named variables, and trees of numbers, encoded as vectors."""
 
 from lmma.space.space import Space
 from lmma.space.tree import Tree

@@ -1,4 +1,4 @@
-"""How a function is called with values by name, as keywords or as one dict, or with a structure."""
+"""Wrappers that call an objective with named values or a structure instead of a vector."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from lmma.space.space import Space, nearest
+from lmma._text import nearest
+from lmma.space.space import Space
 from lmma.space.tree import Tree
 
 
 @final
 class NamedValues:
-    """Calls ``fun`` with the values that a vector stands for; it travels to workers, and decodes there.
+    """Decodes a vector and calls ``fun`` with the named values; can be pickled for workers.
 
     Parameters
     ----------
     fun : callable
         ``fun(speed=..., gear=...)`` or ``fun({"speed": ..., "gear": ...})``.
     space : Space
-        What vectors mean.
+        The space that decodes the vector.
     args : tuple
-        Further arguments, which stand after the dict.
+        Further positional arguments, passed after the dict.
     more : tuple of str
-        Names of what ``fun`` is given besides.
+        Names of other keyword arguments of ``fun``.
     """
 
     def __init__(
@@ -41,21 +42,21 @@ class NamedValues:
         self.by_keyword = takes_keywords(fun, space, args, more)
 
     def __call__(self, x: npt.NDArray[np.floating], *args: Any, **more: Any) -> Any:
-        """Return ``fun`` of the values of ``x``; of rows, of one array of values for each variable."""
+        """Return ``fun`` of the decoded ``x``; rows are decoded to one array per variable."""
         values = self.space.decode(x) if x.ndim == 1 else self.space.columns(x)
         return self.fun(**values, **more) if self.by_keyword else self.fun(values, *args, **more)
 
 
 @final
 class Structures:
-    """Calls ``fun`` with the structure that a vector stands for; it travels to workers, and decodes there."""
+    """Decodes a vector and calls ``fun`` with the structure; can be pickled for workers."""
 
     def __init__(self, fun: Callable[..., Any], tree: Tree) -> None:
         self.fun = fun
         self.tree = tree
 
     def __call__(self, x: npt.NDArray[np.floating], *args: Any, **more: Any) -> Any:
-        """Return ``fun`` of the structure of ``x``; of rows, of one structure of stacked arrays."""
+        """Return ``fun`` of the decoded ``x``; rows are decoded to one structure of stacked arrays."""
         structure = self.tree.decode(x) if x.ndim == 1 else self.tree.columns(x)
         return self.fun(structure, *args, **more)
 
@@ -65,7 +66,7 @@ def takes_keywords(
 ) -> bool:
     """Return whether ``fun`` takes the variables as keywords; False if it takes one dict.
 
-    TypeError names the variable that a function with keywords does not take, or the parameter it lacks.
+    Raises TypeError if ``fun`` takes keywords that do not match the variables of the space.
     """
     if args or hasattr(fun, "takes_values"):
         return False
@@ -91,13 +92,13 @@ def takes_keywords(
     missing = [] if anything else [name for name in space if name not in named]
     if missing:
         raise TypeError(
-            f"fun does not take the variable {missing[0]!r} of the space{nearest(missing[0], list(named))}: "
-            f"give it a parameter {missing[0]!r}, **others, or a single one for a dict of all values"
+            f"fun does not accept the variable {missing[0]!r}{nearest(missing[0], list(named))}: "
+            f"add a parameter {missing[0]!r} or **others, or take a single dict of all values"
         )
-    lacking = [name for name in _needed(named) if name not in space]
-    if lacking:
+    unknown = [name for name in _needed(named) if name not in space]
+    if unknown:
         raise TypeError(
-            f"fun wants {lacking[0]!r}, which the space does not have{nearest(lacking[0], list(space))}: add "
+            f"fun requires {unknown[0]!r}, which is not in the space{nearest(unknown[0], list(space))}: add "
             "a variable (lmma.Fixed for a constant), or give the parameter a default"
         )
     return True

@@ -1,14 +1,14 @@
-"""Variables as people have them: real, integer, one of a few things, fixed; each knows its coordinates.
+"""Variables of a space: real, integer, categorical and fixed, with their encoding as coordinates.
 
-A variable has as many coordinates as its shape has entries, none if it is fixed. In a coordinate stands the
-value itself, the logarithm of a real on a logarithmic scale, or the number of a choice.
+A variable has one coordinate per entry of its shape, or none if it is fixed. A coordinate is the value
+itself, the logarithm of a real with ``log=True``, or the index of a choice.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
@@ -18,71 +18,91 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float64]
 Shape = tuple[int, ...]
 
-UNDECIDED = -1.0  # in the coordinate of a choice: no value is preferred
-LARGEST = 2**53  # integers beyond are no exact numbers of double precision
+UNDECIDED = -1.0  # coordinate of a choice without a preferred value
+MAX_COPY = 1 << 20  # bytes of an array that is copied for each evaluation
+MAX_INTEGER = 2**53  # larger integers are not exact in double precision
 
 
 @dataclass(frozen=True)
 class Variable(ABC):
-    """What a variable of a space can be."""
+    """Base class of the variables of a space: the mapping between values and coordinates."""
 
     kind: ClassVar[str] = ""
 
     @property
     @abstractmethod
     def extent(self) -> Shape:
-        """The shape of its value; empty for a single one."""
+        """The shape of the value; empty for a scalar."""
 
     @property
     def size(self) -> int:
-        """How many coordinates it has."""
+        """The number of coordinates."""
         return math.prod(self.extent)
 
     @property
     def unit_of_measure(self) -> str:
-        """What it is measured in; empty if nobody said."""
+        """The unit; empty if there is none."""
         return ""
 
     @abstractmethod
     def decoded(self, part: Values) -> Any:
-        """Return the value for coordinates, (..., size): one value, or an array of them for rows."""
+        """Return the value for coordinates of shape (..., size); for rows, an array of values."""
 
     @abstractmethod
     def encoded(self, value: Any) -> Values:
-        """Return the coordinates of ``value``, (size,), or raise ValueError that says what it must be."""
+        """Return the coordinates of ``value``, (size,); raise ValueError if it is invalid."""
 
 
-class Searched(Variable):
-    """A variable that is searched: it has limits in its coordinates, a middle, and a width."""
+class SearchVariable(Variable):
+    """A variable that is searched, with limits and a default start in its coordinates."""
 
     integer: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def limits(self) -> tuple[float, float]:
-        """Least and largest value of each coordinate."""
+        """Lower and upper limit of each coordinate."""
 
     @property
     def count(self) -> int | None:
-        """How many values a choice has; None for numbers."""
+        """The number of values of a choice; None for numbers."""
         return None
 
     @property
     def middle(self) -> float:
-        """Where the search starts in each coordinate."""
+        """The default start of each coordinate."""
         return (self.limits[0] + self.limits[1]) / 2
 
     def position(self, part: Values) -> Values:
-        """Return where coordinates lie between the limits, from 0 to 1."""
+        """Return coordinates scaled from the limits to [0, 1]."""
         low, high = self.limits
         return (part - low) / (high - low)
+
+
+class Number(SearchVariable):
+    """Base class of variables that are a number, or an array of numbers, with a unit."""
+
+    unit: str
+    shape: Shape
+
+    @property
+    def extent(self) -> Shape:
+        """The shape of the value."""
+        return self.shape
+
+    @property
+    def unit_of_measure(self) -> str:
+        """The unit."""
+        return self.unit
 
 
 def _number(what: str, value: Any) -> float:
     if isinstance(value, bool | str) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{what} must be a number, got {value!r:.60}")
     if not math.isfinite(value):
-        raise ValueError(f"{what} must be finite, got {value!r}: a space starts in the middle of its limits")
+        raise ValueError(
+            f"{what} must be finite, got {value!r}: the search starts midway between low and high"
+        )
     return float(value)
 
 
@@ -90,25 +110,25 @@ def _shape(shape: Any) -> Shape:
     given = (shape,) if isinstance(shape, int | np.integer) and not isinstance(shape, bool) else shape
     entries = tuple(given) if isinstance(given, tuple | list) else (None,)
     if not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and k > 0 for k in entries):
-        raise ValueError(f"shape must be a positive number or a tuple of them, got {shape!r}")
+        raise ValueError(f"shape must be a positive integer or a tuple of them, got {shape!r}")
     return tuple(int(k) for k in entries)
 
 
 def _array(value: Any, shape: Shape, expected: str, kinds: str) -> Values:
-    """Return a value of numbers as coordinates, or say what was expected."""
+    """Return a numeric value as coordinates; raise ValueError with ``expected`` if it is invalid."""
     given = np.asarray(value)
     if given.dtype.kind not in kinds or given.shape != shape:
         raise ValueError(f"must be {expected}, got {value!r:.60}")
     return given.astype(np.float64).reshape(-1)
 
 
-def _expected(words: str, shape: Shape) -> str:
-    return words if shape == () else f"an array of shape {shape}, each {words}"
+def _expected(entry: str, shape: Shape) -> str:
+    return entry if shape == () else f"an array of shape {shape}, each {entry}"
 
 
 @final
 @dataclass(frozen=True)
-class Real(Searched):
+class Real(Number):
     """A real number between ``low`` and ``high``.
 
     Parameters
@@ -116,11 +136,11 @@ class Real(Searched):
     low, high : float
         Least and largest value.
     log : bool
-        Whether factors matter rather than differences: the search then sees the logarithm.
+        Whether to search on a logarithmic scale.
     unit : str
-        What it is measured in, for people.
+        Unit, for display only.
     shape : int or tuple of int
-        For an array of such numbers.
+        Shape of an array of such numbers.
 
     Examples
     --------
@@ -138,13 +158,12 @@ class Real(Searched):
     def __post_init__(self) -> None:
         low, high = _number("low", self.low), _number("high", self.high)
         if not low < high:
-            raise ValueError(
-                f"low must be less than high, got {low:g} and {high:g}; Fixed({low:g}) is one value"
-            )
+            constant = f"; for a constant, use Fixed({low:g})" if low == high else ""
+            raise ValueError(f"low must be less than high, got {low:g} and {high:g}{constant}")
         if self.log and not low > 0:
-            raise ValueError(f"log=True needs a positive low, got {low:g}: 0 has no logarithm")
+            raise ValueError(f"low must be positive with log=True, got {low:g}")
         if high - low == math.inf:
-            raise ValueError(f"high - low is too large for a number: got {low:g} and {high:g}")
+            raise ValueError(f"high - low overflows, got {low:g} and {high:g}")
         for name, value in (("low", low), ("high", high), ("shape", _shape(self.shape))):
             object.__setattr__(self, name, value)
 
@@ -153,18 +172,8 @@ class Real(Searched):
         return f"Real({', '.join([repr(self.low), repr(self.high), *more])})"
 
     @property
-    def extent(self) -> Shape:
-        """The shape of its value."""
-        return self.shape
-
-    @property
-    def unit_of_measure(self) -> str:
-        """What it is measured in."""
-        return self.unit
-
-    @property
     def limits(self) -> tuple[float, float]:
-        """Least and largest coordinate."""
+        """Lower and upper limit of each coordinate."""
         return (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
 
     def decoded(self, part: Values) -> Any:
@@ -175,16 +184,16 @@ class Real(Searched):
 
     def encoded(self, value: Any) -> Values:
         """Return the coordinates of ``value``."""
-        words = _expected(f"a number from {self.low:g} to {self.high:g}", self.shape)
-        numbers = _array(value, self.shape, words, "iuf")
+        expected = _expected(f"a number from {self.low:g} to {self.high:g}", self.shape)
+        numbers = _array(value, self.shape, expected, "iuf")
         if not np.all((numbers >= self.low) & (numbers <= self.high)):
-            raise ValueError(f"must be {words}, got {value!r:.60}")
+            raise ValueError(f"must be {expected}, got {value!r:.60}")
         return np.clip(np.log(numbers), *self.limits) if self.log else numbers
 
 
 @final
 @dataclass(frozen=True)
-class Integer(Searched):
+class Integer(Number):
     """An integer from ``low`` to ``high``, both included.
 
     Parameters
@@ -192,9 +201,9 @@ class Integer(Searched):
     low, high : int
         Least and largest value.
     unit : str
-        What it is measured in, for people.
+        Unit, for display only.
     shape : int or tuple of int
-        For an array of such integers.
+        Shape of an array of such integers.
 
     Examples
     --------
@@ -212,13 +221,14 @@ class Integer(Searched):
     def __post_init__(self) -> None:
         for name in ("low", "high"):
             value = _number(name, getattr(self, name))
-            if value != int(value) or abs(value) > LARGEST:
-                raise ValueError(f"{name} must be an integer of at most 2^53, got {getattr(self, name)!r}")
+            if value != int(value) or abs(value) > MAX_INTEGER:
+                raise ValueError(
+                    f"{name} must be an integer between -2^53 and 2^53, got {getattr(self, name)!r}"
+                )
             object.__setattr__(self, name, int(getattr(self, name)))
         if not self.low < self.high:
-            raise ValueError(
-                f"low must be less than high, got {self.low} and {self.high}; Fixed({self.low}) is one value"
-            )
+            constant = f"; for a constant, use Fixed({self.low})" if self.low == self.high else ""
+            raise ValueError(f"low must be less than high, got {self.low} and {self.high}{constant}")
         object.__setattr__(self, "shape", _shape(self.shape))
 
     def __repr__(self) -> str:
@@ -226,18 +236,8 @@ class Integer(Searched):
         return f"Integer({', '.join([repr(self.low), repr(self.high), *more])})"
 
     @property
-    def extent(self) -> Shape:
-        """The shape of its value."""
-        return self.shape
-
-    @property
-    def unit_of_measure(self) -> str:
-        """What it is measured in."""
-        return self.unit
-
-    @property
     def limits(self) -> tuple[float, float]:
-        """Least and largest coordinate."""
+        """Lower and upper limit of each coordinate."""
         return float(self.low), float(self.high)
 
     def decoded(self, part: Values) -> Any:
@@ -248,24 +248,26 @@ class Integer(Searched):
 
     def encoded(self, value: Any) -> Values:
         """Return the coordinates of ``value``."""
-        words = _expected(f"an integer from {self.low} to {self.high}", self.shape)
-        numbers = _array(value, self.shape, words, "iuf")
+        expected = _expected(f"an integer from {self.low} to {self.high}", self.shape)
+        numbers = _array(value, self.shape, expected, "iuf")
         if not np.all((numbers >= self.low) & (numbers <= self.high) & (numbers == np.rint(numbers))):
-            raise ValueError(f"must be {words}, got {value!r:.60}")
+            raise ValueError(f"must be {expected}, got {value!r:.60}")
         return numbers
 
 
 @final
 @dataclass(frozen=True)
-class Choice(Searched):
-    """One of ``values``, which have no order: anything in Python.
+class Choice(SearchVariable):
+    """One of several unordered ``values``, which can be any Python objects.
+
+    ``fun`` receives lists, dicts, sets and arrays as copies, so that it cannot change them for later calls.
 
     Parameters
     ----------
     values : sequence
         Two or more values.
     shape : int or tuple of int
-        For an array of such choices.
+        Shape of an array of such choices.
 
     Examples
     --------
@@ -277,25 +279,28 @@ class Choice(Searched):
     values: Sequence[Any]
     shape: Shape = ()
     _table: Any = field(init=False, repr=False, compare=False)
+    _numbers: _Numbers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.values, str | bytes) or not isinstance(self.values, Sequence | np.ndarray):
-            raise TypeError(f"a choice must have a list of values, got {self.values!r:.60}")
+            raise TypeError(f"values of a choice must be a list, got {self.values!r:.60}")
         values = list(self.values)
         if len(values) < 2:
             raise ValueError(
-                f"a choice must have two or more values, got {values!r:.60}: Fixed(value) is one"
+                f"a choice must have two or more values, got {values!r:.60}: for a constant, use Fixed(value)"
             )
-        for i, value in enumerate(values):
-            if any(_same(value, other) for other in values[:i]):
-                raise ValueError(f"the values of a choice must differ, {value!r:.60} is there twice")
-        table = np.empty(len(values), dtype=object)
-        table[:] = values
+        numbers = _Numbers()
+        for value in values:
+            if numbers.find(value) is not None:
+                raise ValueError(f"the values of a choice must differ, got {value!r:.60} twice")
+            numbers.add(value)
+        table = _objects(values)
         if all(isinstance(value, str) for value in values) or all(
             type(value) in (int, float) for value in values
         ):
             table = np.array(values)
-        for name, value in (("values", values), ("shape", _shape(self.shape)), ("_table", table)):
+        found = {"values": values, "shape": _shape(self.shape), "_table": table, "_numbers": numbers}
+        for name, value in found.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -303,32 +308,37 @@ class Choice(Searched):
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return len(self.values)
 
     @property
     def extent(self) -> Shape:
-        """The shape of its value."""
+        """The shape of the value."""
         return self.shape
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Numbers of the first and the last value."""
+        """Indices of the first and the last value."""
         return 0.0, len(self.values) - 1.0
 
     @property
     def middle(self) -> float:
-        """No value: choices have no middle."""
+        """UNDECIDED, because choices have no order."""
         return UNDECIDED
 
     def decoded(self, part: Values) -> Any:
-        """Return the value itself, or an array of values."""
+        """Return the value, or an array of values."""
         numbers = np.clip(np.rint(part), 0, len(self.values) - 1).astype(np.intp)
         shape = part.shape[:-1] + self.shape
-        return self.values[int(numbers[0])] if shape == () else self._table[numbers].reshape(shape)
+        if shape == ():
+            return protected(self.values[int(numbers[0])])
+        values = self._table[numbers]
+        if values.dtype == object:
+            values = _objects([protected(value) for value in values.flat])
+        return values.reshape(shape)
 
     def encoded(self, value: Any) -> Values:
-        """Return the numbers of the values."""
+        """Return the indices of the values."""
         if self.shape == ():
             return np.array([self._number(value)])
         entries = np.asarray(value, dtype=object)
@@ -337,26 +347,104 @@ class Choice(Searched):
         return np.array([self._number(entry) for entry in entries.reshape(-1)])
 
     def _number(self, value: Any) -> float:
-        for number, known in enumerate(self.values):
-            if _same(value, known):
-                return float(number)
-        raise ValueError(f"must be one of {self.values!r:.120}, got {value!r:.60}")
+        number = self._numbers.find(value)
+        if number is None:
+            raise ValueError(f"must be one of {self.values!r:.120}, got {value!r:.60}")
+        return float(number)
+
+
+def _objects(values: list[Any]) -> npt.NDArray[Any]:
+    """Return a vector of objects; lists among them stay lists."""
+    made = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        made[i] = value
+    return made
+
+
+class _Numbers:
+    """Numbers of values in the order of adding, found by hash where possible."""
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+        self._hashed: dict[Any, int] = {}
+        self._others: list[int] = []  # numbers of values that cannot be hashed
+
+    def add(self, value: Any) -> None:
+        """Give ``value`` the next number."""
+        number = len(self._values)
+        self._values.append(value)
+        try:
+            self._hashed[_key(value)] = number
+        except Exception:  # unhashable, or its __hash__ or __eq__ raises
+            self._others.append(number)
+
+    def find(self, value: Any) -> int | None:
+        """Return the number of a value that is equal to ``value``, or None."""
+        try:
+            found = self._hashed.get(_key(value))
+            rest: Iterable[int] = self._others
+        except Exception:
+            found, rest = None, range(len(self._values))
+        if found is not None:
+            return found
+        return next((number for number in rest if _same(value, self._values[number])), None)
+
+
+def _key(value: Any) -> Any:
+    """Return a hashable object that is equal for equal values, as :func:`_same` compares them."""
+    return isinstance(value, bool | np.bool_), _hashable(value)
+
+
+def _hashable(value: Any) -> Any:
+    if type(value) is list:
+        return list, tuple(map(_hashable, value))
+    if type(value) is dict:
+        return dict, frozenset((key, _hashable(entry)) for key, entry in value.items())
+    return value
+
+
+def protected(value: Any) -> Any:
+    """Return ``value`` such that ``fun`` cannot change it for later evaluations.
+
+    Lists, tuples, dicts, sets and arrays are copied; large arrays are read-only views. Other objects are
+    passed as they are.
+    """
+    try:
+        return _copied(value)
+    except RecursionError:  # a container that contains itself
+        return value
+
+
+def _copied(value: Any) -> Any:
+    if type(value) in (str, int, float, bool):
+        return value
+    if type(value) in (list, tuple, set):
+        return type(value)(map(_copied, value))
+    if type(value) is dict:
+        return {key: _copied(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray) and value.nbytes > MAX_COPY:
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    return value.copy() if isinstance(value, np.ndarray | bytearray) else value
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are the same to a user: 1 and True are not, 1 and 1.0 are."""
+    """Return whether two values are equal; unlike in Python, 1 and True are not."""
     if isinstance(one, bool | np.bool_) != isinstance(other, bool | np.bool_):
         return False
     try:
         return one is other or bool(one == other)
-    except Exception:  # values that cannot be compared are told apart by who they are
+    except Exception:  # values that cannot be compared are equal only if identical
         return False
 
 
 @final
 @dataclass(frozen=True)
 class Fixed(Variable):
-    """A value that is not searched, and is handed to fun as it is.
+    """A constant, passed to fun unchanged; lists, dicts, sets and arrays as copies.
+
+    Arrays of more than 1 MB are passed as read-only views.
 
     Examples
     --------
@@ -372,20 +460,20 @@ class Fixed(Variable):
 
     @property
     def extent(self) -> Shape:
-        """Empty: it is one value, whatever it is."""
+        """Always empty, even if the value is an array."""
         return ()
 
     @property
     def size(self) -> int:
-        """It has no coordinates."""
+        """Always 0: a constant has no coordinates."""
         return 0
 
     def decoded(self, part: Values) -> Any:
-        """Return the value."""
-        return self.value
+        """Return the constant, containers as copies; ``part`` is ignored."""
+        return protected(self.value)
 
     def encoded(self, value: Any) -> Values:
-        """Return nothing, if it is the value."""
+        """Return an empty array; raise ValueError if ``value`` is not the constant."""
         if not (_same(value, self.value) or np.array_equal(value, self.value)):
             raise ValueError(f"is fixed to {self.value!r:.60}, got {value!r:.60}")
         return np.zeros(0)

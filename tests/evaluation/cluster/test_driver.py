@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from lmma.evaluation import Serial
-from lmma.evaluation.cluster import driver as cluster_driver
-from lmma.evaluation.cluster import worker_host
+from lmma.evaluation.cluster import driver as cluster_driver, worker_host
 from lmma.evaluation.cluster.driver import VectorDriver
-from lmma.evaluation.cluster.transport import ClusterError
+from lmma.evaluation.cluster.messages import ClusterError
 from local_transport import LocalTransport, OnTransport
 
 ROWS = np.arange(12.0).reshape(6, 2)
@@ -40,7 +39,7 @@ def test_the_values_are_those_of_a_serial_evaluation(driver):
     evaluate = driver(total, LocalTransport("a", "b"))
     for rows in (ROWS, ROWS[:3], ROWS + 1):
         assert np.array_equal(evaluate(rows), Serial(total)(rows))
-    assert evaluate.deaths == 0
+    assert evaluate.record.deaths == 0
 
 
 @pytest.mark.parametrize("vectorized", [False, True])
@@ -57,12 +56,12 @@ def test_deaths_of_processes_are_counted_by_the_run_which_outlives_them(driver, 
     evaluate._seconds_per_row = 1e-6  # so that a message has several rows
     rows = np.vstack([ROWS, ROWS + 20])  # 4 is in the third of them
     values = evaluate(rows)
-    assert evaluate.deaths == times
+    assert evaluate.record.deaths == times
     if times == 2:
         assert np.array_equal(values, rows.sum(axis=1))
-        assert not evaluate.failures
+        assert not evaluate.record.failures
     else:
-        assert list(evaluate.failures) == ["died"]
+        assert list(evaluate.record.failures) == ["died"]
         assert np.array_equal(np.flatnonzero(np.isnan(values)), [0, 1, 2] if vectorized else [2])
 
 
@@ -90,7 +89,7 @@ def test_a_worker_that_leaves_is_done_without_and_one_that_joins_takes_part(driv
     assert "c" in tasks
 
 
-def test_a_worker_that_was_started_anew_is_registered_anew_and_loses_nothing(driver):
+def test_a_restarted_worker_is_registered_again_and_loses_nothing(driver):
     transport = LocalTransport("a")
     evaluate = driver(total, transport)
     evaluate(ROWS)
@@ -98,7 +97,7 @@ def test_a_worker_that_was_started_anew_is_registered_anew_and_loses_nothing(dri
     worker_host.end_host(first)
     assert np.array_equal(evaluate(ROWS + 1), Serial(total)(ROWS + 1))
     assert pickle.loads(transport.messages[-1][1]).token != first
-    assert evaluate.deaths == 1  # it was lost in the middle of an evaluation, as far as the driver knows
+    assert evaluate.record.deaths == 1  # as far as the driver knows, in the middle of an evaluation
 
 
 def test_without_addresses_unregistered_processes_are_registered_as_they_turn_up(driver):
@@ -110,7 +109,7 @@ def test_without_addresses_unregistered_processes_are_registered_as_they_turn_up
     evaluate(ROWS)
     worker_host.end_host(pickle.loads(transport.messages[0][1]).token)  # as if another process took over
     assert np.array_equal(evaluate(ROWS + 1), Serial(total)(ROWS + 1))
-    assert (evaluate.deaths, evaluate.failures) == (0, {})
+    assert (evaluate.record.deaths, evaluate.record.failures) == (0, {})
 
 
 def test_workers_that_never_reply_end_the_run_with_a_reason(driver, monkeypatch):
@@ -125,12 +124,12 @@ def test_workers_that_never_reply_end_the_run_with_a_reason(driver, monkeypatch)
         return found
 
     monkeypatch.setattr(cluster_driver, "FAILED_STARTS", 2)
-    with pytest.raises(ClusterError, match="3 workers of Local in a row ended before they could answer"):
+    with pytest.raises(ClusterError, match="3 Local workers in a row exited before their first reply"):
         driver(total, Silent("a", "b"))(ROWS)
 
 
 def test_a_cluster_without_workers_is_given_up_after_a_while(driver, monkeypatch):
-    monkeypatch.setattr(cluster_driver, "PATIENCE", 0.0)
+    monkeypatch.setattr(cluster_driver, "WORKER_TIMEOUT", 0.0)
     monkeypatch.setattr(cluster_driver, "POLL", 0.01)
-    with pytest.raises(ClusterError, match="no worker that answers"):
+    with pytest.raises(ClusterError, match="no Local worker has answered"):
         driver(total, LocalTransport())(ROWS)

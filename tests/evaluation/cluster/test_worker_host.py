@@ -1,4 +1,4 @@
-"""Hosts on workers of a cluster, served here without a cluster."""
+"""Hosts of cluster workers, called directly without a cluster."""
 
 import os
 import pickle
@@ -9,16 +9,17 @@ import time
 import numpy as np
 import pytest
 
-from lmma.evaluation import EvaluationOptions, pickling
+from lmma.evaluation import EvaluationOptions
 from lmma.evaluation.cluster import worker_host
 from lmma.evaluation.cluster.messages import Message
 from lmma.evaluation.cluster.worker_host import HostSetup, end_host, serve
+from lmma.evaluation.objective import dumps
 
 ROWS = np.arange(3.0)[:, None]
 
 
 def setup(fun, **options):
-    return HostSetup(pickling.dumps((fun, ())), EvaluationOptions(**options), slots=1)
+    return HostSetup(dumps((fun, ())), EvaluationOptions(**options), slots=1)
 
 
 def send(token, payload=None, setup=None):
@@ -48,7 +49,7 @@ def test_values_and_failures_come_back_as_data(token):
     assert kinds == {0: "ZeroDivisionError", 2: "WrongType"}
 
 
-def test_a_death_is_told_at_once_and_what_comes_after_it_is_left_to_the_run(token, tmp_path):
+def test_a_worker_death_is_reported_at_once_and_later_rows_are_left_to_the_run(token, tmp_path):
     def fun(x):
         (tmp_path / f"{x[0]:g}").open("a").write(".")
         if x[0] == 1:
@@ -106,7 +107,7 @@ def test_a_run_that_ends_does_not_wait_for_an_evaluation(token, tmp_path):
         time.sleep(0.02)
 
 
-def test_an_objective_that_cannot_be_loaded_is_told_with_its_reason(token):
+def test_an_objective_that_cannot_be_loaded_is_reported_with_the_reason(token):
     class NotLoadable:
         def __call__(self, x):
             return 0.0

@@ -10,6 +10,16 @@ import pytest
 
 import lmma
 from lmma.evaluation import EvaluationError, Serial, evaluator
+from lmma.evaluation.pool import processes
+
+
+@pytest.fixture(params=["shared", "piped"], autouse=True)
+def channel(request, monkeypatch):
+    """Both channels; the piped one is that of systems without shared memory and process groups."""
+    if request.param == "piped":
+        monkeypatch.setitem(sys.modules, "lmma.evaluation.pool.shared", None)
+        monkeypatch.setattr(processes, "_kill_session", processes._kill_tree)
+    return request.param
 
 
 @pytest.fixture
@@ -39,7 +49,7 @@ def test_a_closure_gives_the_values_it_gives_here(pool, rows):
     assert np.array_equal(there(rows[:5]), here(rows[:5]))  # fewer rows than it has room for
 
 
-def test_single_precision_arrives_as_it_is(pool, rows):
+def test_single_precision_is_passed_unchanged(pool, rows):
     single = rows.astype(np.float32)
     assert np.array_equal(
         pool(lambda x: float(x[0]) if x.dtype == np.float32 else np.nan)(single), single[:, 0]
@@ -69,9 +79,9 @@ def test_failures_are_noted_in_the_order_of_candidates(pool, tmp_path):
     evaluate = pool(fun)
     values = evaluate(np.array([[3.0], [1.0], [2.0], [0.0], [4.0]]))
     assert np.array_equal(values, [np.nan, np.nan, np.nan, 0.0, np.nan], equal_nan=True)
-    assert evaluate.failures == {"ValueError": 1, "KeyError": 1, "nan": 1, "inf": 1}
-    assert [error.kind for error in evaluate.errors] == ["ValueError", "KeyError", "nan", "inf"]
-    assert 'raise ValueError("three")' in evaluate.errors[0].traceback
+    assert evaluate.record.failures == {"ValueError": 1, "KeyError": 1, "nan": 1, "inf": 1}
+    assert [error.kind for error in evaluate.record.errors] == ["ValueError", "KeyError", "nan", "inf"]
+    assert 'raise ValueError("three")' in evaluate.record.errors[0].traceback
 
 
 def test_raise_brings_the_exception_home(pool):
@@ -94,7 +104,7 @@ def test_raise_brings_the_exception_home(pool):
         pool(fun, on_error="raise")(np.array([[4.0]]))
 
 
-def test_an_evaluation_that_hangs_is_ended_and_the_others_go_on(pool):
+def test_an_evaluation_that_hangs_is_ended_and_the_others_continue(pool):
     def fun(x):
         time.sleep(1000 if x[0] == 2 else 0)
         return x[0]
@@ -102,7 +112,7 @@ def test_an_evaluation_that_hangs_is_ended_and_the_others_go_on(pool):
     evaluate = pool(fun, timeout=1.0)
     values = evaluate(np.arange(8.0)[:, None])
     assert np.flatnonzero(np.isnan(values)).tolist() == [2]
-    assert evaluate.failures == {"timeout": 1}
+    assert evaluate.record.failures == {"timeout": 1}
     assert np.array_equal(evaluate(np.arange(3.0, 9.0)[:, None]), np.arange(3.0, 9.0))
 
 
@@ -115,8 +125,8 @@ def test_a_killed_worker_is_replaced_and_its_candidate_evaluated_again(pool, tmp
 
     evaluate = pool(fun)
     assert np.array_equal(evaluate(np.arange(6.0)[:, None]), np.arange(6.0))
-    assert evaluate.deaths == 1
-    assert not evaluate.failures
+    assert evaluate.record.deaths == 1
+    assert not evaluate.record.failures
 
 
 def test_a_candidate_that_always_kills_fails_after_three_times(pool):
@@ -128,7 +138,7 @@ def test_a_candidate_that_always_kills_fails_after_three_times(pool):
     evaluate = pool(fun)
     values = evaluate(np.arange(3.0)[:, None])
     assert np.array_equal(values, [0.0, np.nan, 2.0], equal_nan=True)
-    assert (evaluate.failures, evaluate.deaths) == ({"died": 1}, 3)
+    assert (evaluate.record.failures, evaluate.record.deaths) == ({"died": 1}, 3)
 
 
 def test_workers_killed_while_idle_are_replaced(pool):
@@ -139,7 +149,7 @@ def test_workers_killed_while_idle_are_replaced(pool):
         os.kill(worker.process.pid, signal.SIGKILL)
         worker.process.wait()
     assert np.array_equal(evaluate(rows), np.arange(4.0))
-    assert not evaluate.failures
+    assert not evaluate.record.failures
 
 
 def test_a_quorum_does_not_wait_for_stragglers_and_drops_what_they_bring(pool, tmp_path):
@@ -155,7 +165,7 @@ def test_a_quorum_does_not_wait_for_stragglers_and_drops_what_they_bring(pool, t
     evaluate = pool(fun, quorum=0.85)
     values = evaluate(np.arange(8.0)[:, None])  # 7 of 8 are enough
     assert np.flatnonzero(np.isnan(values)).tolist() == [5]
-    assert (evaluate.dropped, evaluate.failures) == (1, {})
+    assert (np.count_nonzero(evaluate.late), evaluate.record.failures) == (1, {})
     assert evaluate.late.tolist() == [False] * 5 + [True] + [False] * 2
     (tmp_path / "go").touch()  # its value comes during the next generation and belongs to none
     later = evaluate(np.arange(10.0, 18.0)[:, None])
@@ -164,6 +174,7 @@ def test_a_quorum_does_not_wait_for_stragglers_and_drops_what_they_bring(pool, t
     assert np.array_equal(later[returned], np.arange(10.0, 18.0)[returned])
 
 
+@pytest.mark.parametrize("channel", ["shared"], indirect=True)
 def test_candidates_pass_through_shared_memory_without_a_pickled_copy(pool, monkeypatch):
     n = 100_000
     evaluate = pool(lambda x: float(x[-1]) + len(x))
@@ -175,7 +186,7 @@ def test_candidates_pass_through_shared_memory_without_a_pickled_copy(pool, monk
     monkeypatch.setattr(os, "write", lambda fd, data: sent.append(len(data)) or write(fd, data))
     assert np.array_equal(evaluate(place), n + np.arange(6.0))
     assert sum(sent) == 6 * 16  # a task names a row
-    assert np.shares_memory(place, evaluate.memory.candidates)
+    assert np.shares_memory(place, evaluate._channel.memory.candidates)
 
 
 def test_an_objective_workers_cannot_load_is_an_error_at_once(pool):
@@ -190,7 +201,7 @@ def test_an_objective_workers_cannot_load_is_an_error_at_once(pool):
         pool(NotLoadable())(np.zeros((2, 2)))
 
 
-def test_an_objective_that_returns_no_number_is_told_so():
+def test_an_objective_that_does_not_return_a_number_is_reported():
     with pytest.raises(TypeError, match="fun must return one real number"):
         lmma.minimize(lambda x: "7", np.zeros(3), 1.0, workers=2)
 
@@ -200,6 +211,7 @@ def test_two_workers_and_one_process_find_the_same():
         return float(x @ x)
 
     runs = [lmma.minimize(fun, np.ones(4), 1.0, rng=1, maxiter=15, workers=k) for k in (1, 2)]
+    assert runs[0].fun == runs[1].fun
     assert np.array_equal(runs[0].x, runs[1].x)
     assert np.array_equal(runs[0].mean, runs[1].mean)
 
@@ -217,9 +229,10 @@ lmma.minimize(fun, np.ones(4), 1.0, workers=2, maxtime=100)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("pause", [0.001, 1000])
-def test_a_run_that_is_ended_leaves_no_process_behind(number, pause, tmp_path):
+def test_a_run_that_is_ended_leaves_no_process_behind(number, pause, channel, tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(pause=pause).replace("sys.argv[1]", repr(str(tmp_path / "pids"))))
+    text = SCRIPT.format(pause=pause).replace("sys.argv[1]", repr(str(tmp_path / "pids")))
+    script.write_text(text if channel == "shared" else f"import sys; sys.modules['fcntl'] = None\n{text}")
     (tmp_path / "pids").mkdir()
     run = subprocess.Popen(
         [sys.executable, str(script)],

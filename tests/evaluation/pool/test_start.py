@@ -1,47 +1,33 @@
-"""How workers start: from nothing that lies about in the current directory, or with words why not."""
+"""Start of workers: modules in the current directory are not imported, and failures are explained."""
 
+import errno
+import os
 import resource
 import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from lmma.evaluation.pool.processes import why_it_ended
-
-STRAYS = ("json", "random", "numpy", "struct", "dataclasses")
-MINE = "import math\ndef loss(x):\n    return math.fsum(x * x)\n"
+import lmma
+from lmma.evaluation import evaluator
+from lmma.evaluation.failures import WorkersError
+from lmma.evaluation.pool import pool as pool_module
+from lmma.evaluation.pool.processes import exit_reason
+from strays import MINE, command, lay_out
 
 
 @pytest.fixture
 def strays(tmp_path):
-    for name in STRAYS:
-        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / name)!r} + '.ran', 'a').write('x')\n")
-    (tmp_path / "mine.py").write_text(MINE)
-    return lambda: sorted(file.name for file in tmp_path.glob("*.ran"))
-
-
-def command(*words):
-    """The command as the console script is: the current directory is not on the path to begin with."""
-    code = "import sys; from lmma.cli import main; sys.exit(main(sys.argv[1:]))"
-    return [sys.executable, "-P", "-c", code, *map(str, words)]
+    return lay_out(tmp_path)
 
 
 @pytest.mark.parametrize("target", ["sphere", "mine:loss"])
 def test_a_pool_runs_nothing_that_lies_about(target, strays, environment, tmp_path):
     words = ("minimize", target, "--dim", 3, "--workers", 2, "--max-generations", 2, "--seed", 1)
     done = subprocess.run(command(*words), cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1, done.stderr
-    assert strays() == []
-
-
-@pytest.mark.parametrize("method", ["csa-es", "own:Mine"])
-def test_an_experiment_runs_nothing_that_lies_about(method, strays, environment, tmp_path):
-    (tmp_path / "own.py").write_text("import lmma\nclass Mine(lmma.MAES):\n    pass\n")
-    words = ("compare", "--methods", f"ma-es,{method}", "--problems", "sphere", "--dims", 4, "--seeds", 1,
-             "--workers", 2, "--budget", 100, "--out", tmp_path / "out")  # fmt: skip
-    done = subprocess.run(command(*words), cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (tmp_path / "out" / "store.sqlite").exists(), done.stderr
+    assert done.returncode == 0, done.stderr
     assert strays() == []
 
 
@@ -83,11 +69,101 @@ def test_workers_without_memory_say_memory(environment, tmp_path):
     assert "memory" in last
 
 
+@pytest.fixture
+def births(monkeypatch, tmp_path):
+    """Makes the first ``count`` workers end at birth by a shell command; returns how many were born."""
+
+    def arrange(count, end):
+        born = tmp_path / "born"
+        wrapper = tmp_path / "python"
+        wrapper.write_text(
+            f"#!/bin/sh\necho >> '{born}'\n"  # the folder's name may have a space
+            f"if [ $(wc -l < '{born}') -le {count} ]; then {end}; fi\n"
+            f'exec {sys.executable} "$@"\n'
+        )
+        wrapper.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(wrapper))
+        return lambda: len(born.read_text().splitlines())
+
+    return arrange
+
+
+def sphere(x):
+    return float(x @ x)
+
+
+@pytest.mark.parametrize(("count", "end"), [(14, "kill -KILL $$"), (14, "kill -TERM $$"), (2, "exit 7")])
+def test_workers_that_end_at_birth_are_replaced(births, count, end):
+    serial = lmma.minimize(sphere, np.ones(3), 0.5, rng=1, maxiter=3)
+    born = births(count, end)
+    result = lmma.minimize(sphere, np.ones(3), 0.5, rng=1, maxiter=3, workers=2)
+    assert np.array_equal(result.mean, serial.mean)
+    assert (result.failures, result.deaths) == (0, 0)
+    assert count < born() <= count + 2  # the second may not be needed
+
+
+@pytest.mark.parametrize(
+    ("end", "reason", "most"),
+    [("kill -KILL $$", "SIGKILL", pool_module.KILLED_STARTS + 6), ("exit 7", "status 7", 8)],
+)
+def test_workers_that_always_end_at_birth_end_the_run_with_the_reason(births, end, reason, most):
+    born = births(1000, end)
+    with pytest.raises(WorkersError, match=reason):
+        lmma.minimize(sphere, np.ones(3), 0.5, rng=1, maxiter=3, workers=2)
+    assert born() <= most
+
+
+@pytest.fixture
+def refusals(monkeypatch):
+    """Makes the system refuse to start processes, after the first two, ``count`` times."""
+    start, asked = subprocess.Popen, []
+
+    def arrange(count):
+        def refuse(*args, **options):
+            asked.append(1)
+            if 2 < len(asked) <= 2 + count:
+                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            return start(*args, **options)
+
+        monkeypatch.setattr(subprocess, "Popen", refuse)
+        monkeypatch.setattr(pool_module, "HEARTBEAT", 0.01)
+        return asked
+
+    return arrange
+
+
+def test_a_worker_the_system_rejects_to_replace_is_replaced_later(refusals, tmp_path):
+    def fun(x):
+        try:
+            os.close(os.open(tmp_path / str(x[0]), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return x[0]
+        os.kill(os.getpid(), signal.SIGKILL)  # each candidate kills one worker
+
+    asked = refusals(8)
+    evaluate = evaluator(fun, workers=2)
+    try:
+        values = evaluate(np.arange(3.0)[:, None])
+    finally:
+        evaluate.close()
+    assert values.tolist() == [0, 1, 2]
+    assert evaluate.record.deaths == 3
+    assert len(asked) >= 2 + 8 + 2
+
+
+def test_a_system_that_rejects_all_workers_ends_the_run(refusals):
+    asked = refusals(1000)
+    evaluate = evaluator(lambda x: os.kill(os.getpid(), signal.SIGKILL), workers=2)
+    with pytest.raises(WorkersError, match="temporarily unavailable"):
+        evaluate(np.zeros((4, 1)))
+    assert len(asked) <= 2 + 2 * pool_module.REFUSED_STARTS
+
+
 def test_a_killed_worker_says_memory():
-    assert "memory" in why_it_ended(-signal.SIGKILL)
+    assert "memory" in exit_reason(-signal.SIGKILL)
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
-        assert "SIGSEGV" in why_it_ended(-signal.SIGSEGV)
-    assert "status 7" in why_it_ended(7)
+        assert "SIGSEGV" in exit_reason(-signal.SIGSEGV)
+    assert "status 7" in exit_reason(7)
 
 
 ORPHANED = """

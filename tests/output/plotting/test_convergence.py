@@ -25,12 +25,12 @@ def test_values_that_are_not_positive_are_drawn_on_a_linear_scale():
     assert convergence(record([1.0, -1.0])).axes[0].get_yscale() == "linear"
 
 
-def test_what_came_before_the_first_number_is_left_out():
+def test_text_before_the_first_number_is_omitted():
     above = convergence(record([np.inf, np.inf, 3.0])).axes[0]
     assert np.array_equal(above.lines[0].get_xydata(), [[30, 3]])
 
 
-def test_several_runs_are_told_apart():
+def test_several_runs_have_different_styles():
     figure = convergence({"first": record([2.0, 1.0]), "second": record([3.0, 2.0])})
     legend = figure.axes[0].get_legend()
     assert [text.get_text() for text in legend.get_texts()] == ["first", "second"]
@@ -52,7 +52,7 @@ def test_the_same_figure_gives_the_same_file(name, tmp_path):
     assert contents[0] == contents[1]
 
 
-def test_other_kinds_of_file_are_refused(tmp_path):
+def test_other_kinds_of_file_are_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"\.png, \.svg or \.pdf, got 'a\.gif'"):
         save(convergence(record([1.0])), tmp_path / "a.gif")
 

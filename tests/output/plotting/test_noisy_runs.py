@@ -1,4 +1,4 @@
-"""Figures of noisy runs: averages beside luck, quality and treatment below; without noise nothing changes."""
+"""Figures of noisy runs: averages, best observed values, quality and treatment."""
 
 import math
 
@@ -43,10 +43,10 @@ def test_quality_and_learning_rate_have_panels_of_their_own():
     above, _, quality, rate = convergence(columns).axes
     assert quality.lines[0].get_ydata().tolist() == columns["quality"]
     assert rate.lines[0].get_ydata().tolist() == columns["rate"]
-    assert (quality.get_ylabel(), rate.get_ylabel()) == ("quality", "learning rate")
+    assert (quality.get_ylabel(), rate.get_ylabel()) == ("rank quality", "learning rate")
     assert above.lines[0].get_ydata()[-1] == 2.0
     assert above.lines[1].get_ydata()[-1] == min(columns["best_fun"])
-    assert labelled(above) == ["average of recent candidates", "luckiest value, later 0 or less"]
+    assert labelled(above) == ["average of recent candidates", "best observed value, later 0 or less"]
     assert above.get_ylabel() == "value"
 
 
@@ -55,13 +55,13 @@ def test_repeats_are_drawn_where_candidates_are_repeated_and_populations_where_t
     assert axes[3].get_ylabel() == "repeats"
     assert axes[3].lines[0].get_ydata()[-1] == 8.0
     sizes = [10 * round(k) for k in REPEATED["repeats"]]
-    assert convergence(record(**REPEATED, popsize=sizes)).axes[3].get_ylabel() == "population / first"
+    assert convergence(record(**REPEATED, popsize=sizes)).axes[3].get_ylabel() == "population / initial"
     restarts = [int(size > 10) for size in sizes]
     doubled = record(**REPEATED, restarts=restarts, popsize=[10 * (1 + each) for each in restarts])
     assert convergence(doubled).axes[3].get_ylabel() == "repeats"
 
 
-def test_averages_decide_the_scale_and_luck_leaves_it_below():
+def test_averages_set_the_scale_and_best_observed_values_may_lie_below():
     lucky = [1e-12 if value == 0 else value for value in record()["best_fun"]]
     above = convergence(record(best_fun=lucky)).axes[0]
     assert above.get_yscale() == "log"
@@ -87,13 +87,13 @@ def test_noise_that_was_seen_and_not_treated_is_drawn_with_the_best_value():
     assert set(rate.lines[0].get_ydata()) == {1.0}
 
 
-def test_runs_with_and_without_noise_are_drawn_beside_one_another():
+def test_runs_with_and_without_noise_are_drawn_in_one_figure():
     calm = record(quality=[1.0] * STEPS, rate=[1.0] * STEPS)
     del calm["average_fun"]
     figure = convergence({"calm": calm, "damped": record(), "averaged": record(**REPEATED)})
     above, below, quality, done = figure.axes
     assert labelled(above) == ["calm", "damped", "averaged"]
-    assert above.get_ylabel() == "value, luckiest dashed"
+    assert above.get_ylabel() == "value (best observed dashed)"
     assert [len(axes.lines) for axes in (below, quality, done)] == [3, 2, 2]
     assert done.get_ylabel() == "learning rate, repeats"
 
@@ -112,7 +112,7 @@ def test_a_log_shows_averages_quality_and_treatment(more, tmp_path):
     columns["quality"][7] = columns["repeats"][7] = columns["rate"][7] = None  # no finite number
     figure = panels(columns)
     value, _, _, _, quality, done = figure.axes
-    assert labelled(value) == ["average of recent candidates", "luckiest value, later 0 or less"]
+    assert labelled(value) == ["average of recent candidates", "best observed value, later 0 or less"]
     assert value.get_yscale() == "log"
     assert "quality" in quality.get_ylabel()
     assert quality.lines[0].get_ydata()[-1] == 0.3

@@ -1,4 +1,4 @@
-"""``lmma watch``: logs in any state are followed, nothing else can be read, and nothing in them runs."""
+"""``lmma watch`` follows logs in any state, serves nothing else, and runs nothing from them."""
 
 import http.client
 import json
@@ -6,14 +6,16 @@ import os
 import re
 import shutil
 import signal
+import socket
+import struct
 import threading
 
 import pytest
 
 from lmma.cli import main
+from lmma.output.watch import follow
 from lmma.output.watch.follow import LOGS, MOST, Follower, Logs
-from lmma.output.watch.page import page
-from lmma.output.watch.server import WatchServer
+from lmma.output.watch.server import WatchServer, page
 
 HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>.jsonl"
 
@@ -62,7 +64,7 @@ def test_a_growing_log_is_followed_and_half_a_line_waits(tmp_path):
     assert follower.odd == 0
 
 
-def test_a_log_that_is_cut_or_replaced_is_read_anew(tmp_path):
+def test_a_truncated_or_replaced_log_is_read_again(tmp_path):
     log = written(tmp_path / "run.jsonl", 5)
     follower = Follower(log)
     assert seen(follower)[0] == 5
@@ -78,7 +80,7 @@ def test_a_log_that_is_cut_or_replaced_is_read_anew(tmp_path):
     assert follower.problem
 
 
-def test_lines_that_are_no_records_are_counted_and_left_out(tmp_path):
+def test_invalid_lines_are_counted_and_skipped(tmp_path):
     log = tmp_path / "run.jsonl"
     odd = [
         "{",
@@ -112,15 +114,14 @@ def test_a_long_log_is_thinned_and_ends_where_it_does(tmp_path):
 
 
 def test_a_long_log_is_looked_into_only_where_it_is_drawn(tmp_path, monkeypatch):
-    from lmma.output.watch import records
 
     looked = []
-    monkeypatch.setattr(records, "_record", lambda line, old=records._record: looked.append(1) or old(line))
+    monkeypatch.setattr(follow, "_record", lambda line, old=follow._record: looked.append(1) or old(line))
     seen(Follower(written(tmp_path / "run.jsonl", 100_000)))
     assert len(looked) < 10_000
 
 
-def test_what_a_run_writes_is_there(tmp_path):
+def test_the_files_of_a_run_exist(tmp_path):
     log = tmp_path / "run.jsonl"
     log.write_text(rich(10) + rich(20, x={"rate": 0.5, "kind": "a"}, reason="tolx"))
     follower = Follower(log)
@@ -135,6 +136,43 @@ def test_what_a_run_writes_is_there(tmp_path):
     assert data["shortest"] == [("x[1]", 1e-3), ("x[2]", 2e-3)]
     assert data["best"] == [("rate", "0.5"), ("kind", "a")]
     assert data["reason"] == "tolx"
+
+
+def test_the_description_of_the_run_is_there_and_that_of_a_resumed_run_replaces_it(tmp_path):
+    log = written(tmp_path / "run.jsonl", 10_001)
+    first = {
+        "method": "pulse",
+        "n": 60,
+        "seed": 1,
+        "maxfevals": 300,
+        "relative": True,
+        "odd": [1],
+        "maxtime": "x",
+    }
+    later = {"method": "pulse", "n": 60, "maxfevals": 900}
+    lines = log.read_text().splitlines(keepends=True)
+    lines[0], lines[7777] = line(10, run=first), line(77780, run=later)
+    log.write_text(lines[0])
+    follower = Follower(log)
+    seen(follower)
+    assert follower.data()["run"] == {
+        "method": "pulse",
+        "n": 60,
+        "seed": 1,
+        "maxfevals": 300,
+        "relative": True,
+    }
+    log.write_text("".join(lines))
+    assert seen(follower)[0] == 10_001
+    assert follower.data()["run"] == {"method": "pulse", "n": 60, "maxfevals": 900, "relative": False}
+
+
+@pytest.mark.parametrize("run", [3, None, [1], {"n": {}}, {"method": ["<b>"] * 99, "n": 1e400}, {}])
+def test_a_description_that_is_none_does_no_harm(run, tmp_path):
+    (tmp_path / "run.jsonl").write_text(line(10, run=run) + line(20))
+    follower = Follower(tmp_path / "run.jsonl")
+    assert seen(follower)[0] == 2
+    assert len(json.dumps(follower.data(), allow_nan=False)) < 3000
 
 
 def test_a_run_is_followed_to_its_reason_however_it_is_written(tmp_path):
@@ -205,7 +243,8 @@ def served(tmp_path):
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
 
-    def ask(path, method="GET", **headers):
+    def ask(path, method="GET", token=server.token, **headers):
+        path += f"?token={token}" if token else ""
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -231,13 +270,61 @@ def test_the_page_and_its_data_are_served_and_nothing_else(served, tmp_path):
     assert [log["records"] for log in json.loads(body)["logs"]] == [50, 0]
     assert str(tmp_path) not in body
     for path in ("/secret", "/../secret", "/%2e%2e/secret", f"/{tmp_path}/secret", "//secret",
-                 "/data/../secret", "/run.jsonl", "/data?file=secret", "/etc/passwd",
-                 "/?x", "secret"):  # fmt: skip
+                 "/data/../secret", "/run.jsonl", "/etc/passwd", "secret"):  # fmt: skip
         status, body = ask(path)
         assert status in (400, 404), path
         assert "the secret" not in body
     assert ask("/data", method="POST")[0] == 501
     assert ask("/data", Host="evil.example")[0] == 403  # a name made to lead here
+
+
+def test_nothing_is_answered_without_the_token(served):
+    server, ask = served
+    assert len(server.token) >= 32
+    for path in ("/", "/data", "/secret", f"/data?tokens={server.token}", "/?token=", "/data?file=secret"):
+        assert ask(path, token="")[0] == 403, path
+    for token in ("x", server.token[:-1], server.token + "x", server.token.swapcase(), "%C3%A9"):
+        assert ask("/data", token=token)[0] == 403
+    _, body = ask("/", token="")
+    assert "address that lmma watch printed" in body
+    assert server.token not in body
+
+
+def test_every_server_has_a_token_of_its_own(served, tmp_path):
+    with WatchServer(Logs([tmp_path / "run.jsonl"]), "runs") as other:
+        assert other.token != served[0].token
+
+
+@pytest.mark.parametrize("request_line", [b"GET /data?token=%s HTTP/1.1", b"GET / HTTP/1.1", b""], ids=str)
+def test_a_client_that_leaves_causes_no_traceback(served, request_line, capfd, tmp_path):
+    server, ask = served
+    written(tmp_path / "run.jsonl", 30_000)  # the answer does not fit into the buffers of the connection
+    for _ in range(5):
+        client = socket.create_connection(("127.0.0.1", server.server_port))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset on close
+        if request_line:
+            head = request_line.replace(b"%s", server.token.encode())
+            client.sendall(head + b"\r\nHost: 127.0.0.1:%d\r\n\r\n" % server.server_port)
+        client.close()
+    assert ask("/")[0] == 200
+    server.shutdown()
+    for thread in threading.enumerate():
+        if "process_request" in thread.name:
+            thread.join(20)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_as_a_log_is_rejected_without_waiting(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    follower = Follower(tmp_path / "pipe.jsonl")
+    follower.update()
+    assert follower.problem == "not a regular file"
+    assert main(["watch", str(tmp_path / "pipe.jsonl"), "--once", str(tmp_path / "x.html")]) == 2
+    assert "not a regular file" in capsys.readouterr().err
+    (tmp_path / "pipe.jsonl").unlink()
+    written(tmp_path / "pipe.jsonl", 4)
+    assert seen(follower)[0] == 4
 
 
 def test_texts_cannot_leave_their_place_in_the_page():
@@ -257,8 +344,8 @@ def test_once_writes_the_page(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nowhere/run.jsonl"], "there is no folder"),
-        (["."], "there is no .jsonl file"),
+        (["nowhere/run.jsonl"], "no such folder"),
+        (["."], "no .jsonl file"),
         (["gone.jsonl", "--once", "x.html"], "cannot be read"),
         (["gone.jsonl", "--once", "x.png"], "must end in"),
         (["gone.jsonl", "--port", "99999"], "--port 99999"),
@@ -308,10 +395,7 @@ def test_a_browser_shows_a_log_and_what_is_added_to_it(browser, served, tmp_path
     assert browser.find_element("id", "state").text == "live"
     titles = [caption.text.split("\n")[0] for caption in browser.find_elements("tag name", "figcaption")]
     assert titles == ["Value", "Step size", "Speed"]
-    assert (
-        "Nothing to draw of: failures, restarts, noise, constraints."
-        in browser.find_element("id", "note").text
-    )
+    assert "No data for: failures, restarts, noise, constraints." in browser.find_element("id", "note").text
     with open(tmp_path / "run.jsonl", "a") as log:
         noisy = {"quality": 0.2, "repeats": 1, "rate": 0.5, "average_fun": 0.125}
         log.write(rich(5000, best_fun=1e-7, failures=3, restarts=1, violation=0.5, **noisy))
@@ -323,6 +407,21 @@ def test_a_browser_shows_a_log_and_what_is_added_to_it(browser, served, tmp_path
                            "Constraint violation", "Noise", "Average value"}  # fmt: skip
     assert "0.125" in browser.find_element("tag name", "table").text
     assert "x[1]" in browser.find_element("id", "details").text
+    with open(tmp_path / "run.jsonl", "a") as log:  # 6,000 of 10,000 evaluations in 60 s
+        facts = {
+            "method": "pulse",
+            "n": 60,
+            "seed": 4,
+            "maxfevals": 10_000,
+            "maxtime": 5000,
+            "relative": True,
+        }
+        log.write("00" + rich(6000, run=facts)[len('{"evaluations": 6000') :])
+    drawn(browser, 52)
+    (facts,) = browser.find_elements("class name", "facts")
+    assert facts.text == "pulse · n = 60 · seed 4 · 10,000 evaluations · 1 h 23 min"
+    assert "40 s" in [cell.text for cell in browser.find_elements("css selector", "[data-title='time left']")]
+    assert "relative to the bounds" in browser.find_element("id", "details").text
     (tmp_path / "run.jsonl").write_text("")  # cut to nothing, then a new run
     drawn(browser, 0)
     assert browser.find_elements("tag name", "figure") == []
@@ -354,7 +453,7 @@ def test_a_browser_is_worked_by_keys_and_fingers(browser, served, tmp_path):
     assert {cursor.get_attribute("visibility") for cursor in cursors} == {"visible"}
     press("\ue00c")  # escape
     press("p")
-    assert "go on" in browser.find_element("id", "tools").text
+    assert "resume" in browser.find_element("id", "tools").text
     browser.set_window_size(400, 900)
     wide = browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
     assert wide <= 0  # nothing to scroll sideways
@@ -387,7 +486,9 @@ def test_ctrl_c_ends_the_command(environment, tmp_path):
     command = [sys.executable, "-m", "lmma", "watch", "run.jsonl"]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
     try:
-        assert re.match(r"http://127\.0\.0\.1:\d+/ shows run.jsonl", process.stdout.readline())
+        assert re.match(
+            r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32} shows run.jsonl", process.stdout.readline()
+        )
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     finally:

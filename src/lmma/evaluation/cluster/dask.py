@@ -1,8 +1,7 @@
-"""Messages by Dask: each is a task tied to one worker, each reply an event.
+"""Dask transport: each message is a task bound to one worker, each reply an event.
 
-Replies do not come as results of tasks: a result stays on its worker until it is fetched, and if the worker
-is lost before that, Dask silently runs the task again. An event reaches the scheduler or is lost with its
-worker.
+Replies are not task results: a result stays on its worker until it is fetched, and if the worker is lost
+before that, Dask silently runs the task again. An event reaches the scheduler or is lost with its worker.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ import threading
 import uuid
 from typing import Any, final
 
-from lmma.evaluation.cluster.transport import ClusterError, Transport, drained
+from lmma.evaluation.cluster.messages import ClusterError, Transport, drain
 from lmma.evaluation.cluster.worker_host import end_host, serve
 
-CLOSING = 3.0  # seconds for hosts to be told that a run has ended; later they find out by themselves
-LARGE = 1 << 20  # bytes from which a message is sent to its worker as data, not as part of the task
+CLOSE_TIMEOUT = 3.0  # seconds to notify hosts that the run has ended; the others expire after LEASE
+SCATTER_SIZE = 1 << 20  # bytes; larger messages are scattered instead of embedded in the task
 
 
 def run_task(message: bytes, request: int, topic: str) -> None:
-    """Serve a message on a worker of Dask."""
+    """Serve a message on a Dask worker."""
     from distributed import get_worker
 
     get_worker().log_event(topic, {"request": request, "reply": serve(message)})
 
 
 async def end_hosts(tokens: list[str]) -> None:
-    """End hosts on a worker of Dask; a coroutine, so that it need not wait for a free thread."""
+    """Shut down hosts on a Dask worker; a coroutine, so that it does not wait for a free thread."""
     for token in tokens:
         end_host(token)
 
@@ -41,28 +40,28 @@ class DaskTransport(Transport):
     ----------
     client : distributed.Client
         A connection to a scheduler.
-    own : bool
-        Whether to close it in the end.
+    owned : bool
+        Whether to close the client when the run ends.
     """
 
     name = "Dask"
 
-    def __init__(self, client: Any, *, own: bool = False) -> None:
+    def __init__(self, client: Any, *, owned: bool = False) -> None:
         if client.asynchronous:
-            raise ValueError("workers must be a Dask client that waits for answers: asynchronous=False")
+            raise ValueError("workers must be a synchronous Dask client: create it with asynchronous=False")
         self.client = client
-        self.own = own
+        self.owned = owned
         self.topic = f"lmma-{uuid.uuid4().hex}"
         self._inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._futures: dict[int, Any] = {}  # by request
         self._subscribed = False
 
     def workers(self) -> dict[str, int]:
-        """Return the addresses of workers and how many threads each has."""
+        """Return the addresses of the workers, with their number of threads."""
         try:
             return dict(self.client.nthreads())
         except (OSError, TimeoutError, RuntimeError, ValueError, AttributeError) as error:
-            raise ClusterError(f"Dask's scheduler cannot be reached any more: {error}") from error
+            raise ClusterError(f"connection to the Dask scheduler lost: {error}") from error
 
     def send(self, request: int, worker: str, message: bytes) -> None:
         """Submit a task that only ``worker`` may run."""
@@ -70,10 +69,10 @@ class DaskTransport(Transport):
             self.client.subscribe_topic(self.topic, self._take_event)
             self._subscribed = True
         carried: Any = message
-        if len(message) > LARGE:
+        if len(message) > SCATTER_SIZE:
             try:
                 carried = self.client.scatter(message, workers=[worker], hash=False)
-            except (OSError, TimeoutError, ValueError, KeyError):  # it has just gone
+            except (OSError, TimeoutError, ValueError, KeyError):  # the worker has just left
                 self._inbox.put((request, None))
                 return
         future = self.client.submit(
@@ -84,68 +83,68 @@ class DaskTransport(Transport):
         future.add_done_callback(lambda done: self._check_task(request, done))
 
     def _take_event(self, event: tuple[float, dict[str, Any]]) -> None:
-        """Receive a reply, in the client's own thread."""
+        """Receive a reply; called in a thread of the client."""
         content = event[1]
         self._inbox.put((content["request"], content["reply"]))
 
     def _check_task(self, request: int, future: Any) -> None:
-        """Notice a task that ended without a reply, in a thread of Dask."""
+        """Report a task that ended without a reply; called in a thread of Dask."""
         if future.status == "error":
             self._inbox.put((request, future.exception()))
         elif future.status != "finished":
             self._inbox.put((request, None))
 
     def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
-        """Return what has come in."""
+        """Return the replies received so far; wait up to ``seconds`` for the first."""
         return [
             (request, _read(reply))
-            for request, reply in drained(self._inbox, seconds)
+            for request, reply in drain(self._inbox, seconds)
             if self._futures.pop(request, None) is not None or reply is None
         ]
 
     def cancel(self, request: int) -> None:
-        """Cancel a task; one that runs goes on, but nobody hears of it."""
+        """Cancel a task; a running task continues, but its result is ignored."""
         future = self._futures.pop(request, None)
         if future is not None:
             with contextlib.suppress(Exception):
                 future.cancel()
 
     def close(self, tokens: dict[str, str]) -> None:
-        """End all hosts."""
+        """Shut down all hosts."""
         if tokens:
             ending = threading.Thread(target=self._end_hosts, args=(tokens,), daemon=True)
             ending.start()
-            ending.join(CLOSING)
+            ending.join(CLOSE_TIMEOUT)
         if self._subscribed:
             self._subscribed = False
             with contextlib.suppress(Exception):
                 self.client.unsubscribe_topic(self.topic)
         self._futures.clear()
-        if self.own:
+        if self.owned:
             self.client.close()
 
     def _end_hosts(self, tokens: dict[str, str]) -> None:
-        with contextlib.suppress(Exception):  # a worker that has gone need not be told
+        with contextlib.suppress(Exception):  # some workers may have left
             workers = list(tokens)
             self.client.run(end_hosts, list(tokens.values()), workers=workers, wait=False, on_error="ignore")
 
 
 def _read(reply: Any) -> bytes | None:
-    """Return a reply, None for a lost worker; raise what shows that no worker could ever reply."""
+    """Return a reply, or None for a lost worker; raise ClusterError if workers cannot reply at all."""
     if reply is None or isinstance(reply, bytes):
         return reply
     if type(reply).__name__ in ("KilledWorker", "CommClosedError", "CancelledError", "FutureCancelledError"):
         return None
     raise ClusterError(
-        f"a worker of Dask cannot serve: {type(reply).__name__}: {reply}. Is the same lmma installed there?"
+        f"a Dask worker cannot evaluate: {type(reply).__name__}: {reply}. Is the same lmma installed there?"
     ) from reply
 
 
 def connect(address: str) -> DaskTransport:
-    """Return the cluster whose scheduler listens at ``address``, host:port."""
+    """Return the cluster whose scheduler listens at ``address`` (host:port)."""
     from distributed import Client
 
     try:
-        return DaskTransport(Client(address), own=True)
+        return DaskTransport(Client(address), owned=True)
     except OSError as error:
-        raise ValueError(f"no Dask scheduler answers at {address}: {error}") from None
+        raise ValueError(f"no Dask scheduler found at {address}: {error}") from None

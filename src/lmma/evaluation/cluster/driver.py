@@ -1,8 +1,8 @@
-"""Evaluation by a cluster: which workers there are, what each was sent, what is lost and sent again.
+"""Driver of a cluster: tracks workers and requests, and resends tasks of lost workers.
 
-Nothing here knows Dask from Ray or MPI; that is a transport, one short file each. A message goes to one
-worker and carries candidates; what comes back is counted here. No transport may run a message twice on its
-own: each names a host by a token that only one process knows, and any other replies "unregistered".
+Dask, Ray and MPI are transports, one short module each; the driver does not depend on them. Each message goes
+to one worker and names a host by a token that only one process knows. If a transport delivers it to another
+process, that process replies "unregistered", so no message is evaluated twice.
 """
 
 from __future__ import annotations
@@ -15,54 +15,52 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import final
 
-from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, Values
-from lmma.evaluation.batch import EvaluationBatch, settled
-from lmma.evaluation.cluster.messages import Message, Reply
-from lmma.evaluation.cluster.transport import ClusterError, Transport
+from lmma.evaluation.base import Array, EvaluationOptions, Evaluator, RandomNumbers, Values
+from lmma.evaluation.batch import EvaluationBatch, collect_values, new_batch
+from lmma.evaluation.cluster.messages import ClusterError, Message, Reply, Transport
 from lmma.evaluation.cluster.worker_host import LEASE, HostSetup
 from lmma.evaluation.failures import TaskFailure
 
-POLL = 1.0  # seconds between two looks at which workers there are
-PATIENCE = 600.0  # seconds to wait for a first, or for another, worker
-FAILED_STARTS = 20  # workers in a row that may end before they have replied
-CHUNKS = 4  # at least so many messages for each slot and generation, where there are as many candidates
-WORTHWHILE = 0.02  # seconds of evaluation that are worth a message
-SMOOTHING = 4  # replies over which the time of an evaluation is averaged
+POLL = 1.0  # seconds between updates of the list of workers
+WORKER_TIMEOUT = 600.0  # seconds to wait for a worker before giving up
+FAILED_STARTS = 20  # consecutive workers that may exit before their first reply
+CHUNKS = 4  # minimum number of messages per slot and generation, if there are enough candidates
+MIN_MESSAGE_TIME = 0.02  # seconds of evaluation per message, to amortise its cost
+SMOOTHING = 4  # number of replies over which the evaluation time is averaged
 
 
 @dataclass(eq=False)
 class ClusterWorker:
-    """A worker of the cluster, as seen from the run."""
+    """The driver's record of one worker."""
 
     name: str
     slots: int
     token: str
-    number: int = 0  # in the order in which they joined
+    number: int = 0  # in order of joining
     ready: bool = False  # whether it has replied to its first message
-    busy: int = 0  # tasks it has been sent and not answered
-    last_sent: float = 0.0  # when a message was last sent to it
-    unregistered: int = 0  # processes behind this name that do not know the run
+    busy: int = 0  # tasks sent and not yet answered
+    last_sent: float = 0.0  # time of the last message
+    unregistered: int = 0  # processes under this name that still need a setup
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a message was sent for."""
+    """The worker and task of a message that was sent."""
 
     worker: ClusterWorker
-    generation: int = -1  # none: it carries no task
+    generation: int = -1  # -1: no task
     first: int = 0
 
 
 class ClusterDriver(Evaluator):
-    """Has the workers of a cluster evaluate; what a task consists of is left to subclasses.
+    """Evaluates on the workers of a cluster; subclasses define the content of a task.
 
     Parameters
     ----------
     objective : bytes
         ``(fun, args)``, pickled; ``lmma`` and what ``fun`` imports must be installed on the workers.
     options : EvaluationOptions
-        As for every evaluator. Where an evaluation exceeds the time allowed, its process is killed, its
-        worker is not.
+        As for every evaluator. After a timeout, the evaluating process is killed, not the cluster worker.
     transport : Transport
         The cluster.
     """
@@ -71,35 +69,35 @@ class ClusterDriver(Evaluator):
         super().__init__(options.on_error)
         self.options = options
         self.transport = transport
-        self.sent = self.received = 0  # bytes of messages and replies
+        self.sent = self.received = 0  # bytes
         self._objective = objective
         self._workers: dict[str, ClusterWorker] = {}
-        self._free: set[ClusterWorker] = set()  # those with a slot to spare, ready or not
-        self._joined = 0  # workers so far
-        self._failed_starts = 0  # workers in a row that were lost before they had replied
+        self._free: set[ClusterWorker] = set()  # workers with a free slot, ready or not
+        self._joined = 0  # number of workers so far
+        self._failed_starts = 0  # consecutive workers lost before their first reply
         self._requests: dict[int, Request] = {}  # by number
-        self._request = 0  # number of the last
+        self._request = 0  # number of the last request
         self._generation = 0
-        self._seconds_per_row = 1.0  # about
+        self._seconds_per_row = 1.0  # running average
         self._next_poll = 0.0
         self._last_ready = math.inf  # when a worker was last ready
 
-    # What a task is
+    # Content of tasks
 
     @abstractmethod
     def _payload(self, worker: ClusterWorker, candidates: Array, rows: slice) -> object:
-        """Return what ``worker`` needs to evaluate ``rows``."""
+        """Return the message content for ``worker`` to evaluate ``rows``."""
 
     def _setup(self, worker: ClusterWorker) -> HostSetup:
-        """Return what ``worker`` must know before it can evaluate."""
+        """Return the setup of the host on ``worker``."""
         return HostSetup(self._objective, self.options, worker.slots if self.transport.addressed else 1)
 
     def _first_payload(self, worker: ClusterWorker) -> object:
-        """Return what a new worker needs besides its setup."""
+        """Return the payload sent to a new worker along with its setup."""
         return None
 
     def _can_take_tasks(self, worker: ClusterWorker) -> bool:
-        """Return whether ``worker`` can be given tasks now."""
+        """Return whether ``worker`` can receive tasks now."""
         return True
 
     def _accept(self, worker: ClusterWorker, reply: Reply) -> bool:
@@ -108,11 +106,13 @@ class ClusterDriver(Evaluator):
 
     # A generation
 
-    def __call__(self, candidates: Array) -> Values:
-        """Return one value for each row."""
+    def __call__(self, candidates: Array, seed: RandomNumbers | None = None) -> Values:
+        """Return one value per row."""
+        if seed is not None:
+            candidates = self._with_seed(candidates, seed)
         try:
             self._generation += 1
-            batch = self._new_batch(len(candidates))
+            batch = self._new_batch(candidates)
             while not batch.complete:
                 if time.monotonic() >= self._next_poll:
                     self._poll_workers(batch)
@@ -120,21 +120,21 @@ class ClusterDriver(Evaluator):
                 self._assign_tasks(batch, candidates)
                 self._receive(batch, max(0.0, self._next_poll - time.monotonic()))
         except BaseException:
-            self.close()  # Ctrl-C, or nobody left: nothing may go on evaluating
+            self.close()  # Ctrl-C, or no workers left: stop all evaluations
             raise
-        return settled(self, batch)
+        return collect_values(self, batch)
 
-    def _new_batch(self, rows: int) -> EvaluationBatch:
+    def _new_batch(self, candidates: Array) -> EvaluationBatch:
         if not self._workers:
-            self._poll_workers(None)  # how many there are decides how rows are grouped
+            self._poll_workers(None)  # the number of workers determines the block size
         slots = max(1, sum(worker.slots for worker in self._workers.values()))
-        block = rows // (CHUNKS * slots)
-        if not self.options.vectorized:  # messages cost milliseconds: several rows in one if they cost less
-            block = min(block, int(WORTHWHILE / self._seconds_per_row))
-        return EvaluationBatch(rows, max(1, block), self.options.quorum)
+        block = len(candidates) // (CHUNKS * slots)
+        if not self.options.vectorized:  # a message costs milliseconds: group rows that cost less
+            block = min(block, int(MIN_MESSAGE_TIME / self._seconds_per_row))
+        return new_batch(self, candidates, max(1, block), self.options.quorum)
 
     def _assign_tasks(self, batch: EvaluationBatch, candidates: Array) -> None:
-        """Give each free slot a task, every worker one before any gets a second."""
+        """Assign a task to each free slot, spread evenly over the workers."""
         if not batch.queue:
             return
         free = [
@@ -156,11 +156,11 @@ class ClusterDriver(Evaluator):
                 self._free.discard(worker)
 
     def _receive(self, batch: EvaluationBatch | None, seconds: float) -> None:
-        """Take in replies as they come, for at most so long."""
+        """Process replies; wait at most ``seconds`` for the first."""
         for number, reply in self.transport.replies(seconds):
             request = self._requests.pop(number, None)
             if request is None:
-                continue  # of a worker that was thought to be lost
+                continue  # from a worker already given up
             if request.generation >= 0:
                 request.worker.busy -= 1
                 self._free.add(request.worker)
@@ -168,9 +168,9 @@ class ClusterDriver(Evaluator):
                 self._remove_worker(request.worker, batch, request)
                 continue
             self.received += len(reply)
-            self._take(request, pickle.loads(reply), batch)
+            self._process_reply(request, pickle.loads(reply), batch)
 
-    def _take(self, request: Request, reply: Reply, batch: EvaluationBatch | None) -> None:
+    def _process_reply(self, request: Request, reply: Reply, batch: EvaluationBatch | None) -> None:
         worker = request.worker
         if reply.status == "broken":
             raise _cannot_evaluate(worker.name, reply.failures[0][0])
@@ -183,51 +183,53 @@ class ClusterDriver(Evaluator):
             return
         worker.ready = True
         self._failed_starts = 0
-        self.deaths += reply.deaths
+        self.record.deaths += reply.deaths
         if reply.status == "done":
             self._seconds_per_row += (reply.seconds - self._seconds_per_row) / SMOOTHING
         if not self._accept(worker, reply):
             self._requeue(request, batch)
             return
-        if batch is None or not self._is_wanted(request, batch):
+        if batch is None or not self._is_pending(request, batch):
             return
-        assert reply.values is not None
-        self._take_values(request.first, reply, reply.values, batch)
-        batch.beside |= {request.first + row: numbers for row, numbers in reply.beside.items()}
-        for row, (failed, rows) in reply.failures.items():
-            batch.fail(request.first + row, failed, rows)
+        self._record_reply(request, reply, batch)
 
-    def _take_values(self, first: int, reply: Reply, values: Values, batch: EvaluationBatch) -> None:
-        """Take the values of a task; what a death left without an answer is evaluated again."""
-        if not reply.unanswered:
-            batch.take(first, values)
-            return
-        if self.options.vectorized:
-            again = [first]
-        else:
+    def _record_reply(self, request: Request, reply: Reply, batch: EvaluationBatch) -> None:
+        """Record the outcome of a task; requeue rows that a worker death left unanswered."""
+        assert reply.values is not None
+        first, seconds, name = request.first, reply.seconds, request.worker.name
+        if reply.unanswered and not self.options.vectorized:
             batch.split(first)
-            again = [first + row for row in reply.unanswered]
-            for row in set(range(len(values))) - set(reply.unanswered):
-                batch.take(first + row, values[row : row + 1])
+        batch.constraint_values |= {first + row: g for row, g in reply.constraint_values.items()}
+        without = set(reply.unanswered)
+        for row, (failed, rows) in reply.failures.items():
+            batch.record_failure(first + row, failed, rows, seconds=seconds, worker=name)
+            without.update(range(row, row + rows))
+        answered = [row for row in range(len(reply.values)) if row not in without]
+        if answered and not (reply.unanswered and self.options.vectorized):
+            places = [first + row for row in answered]
+            batch.record_rows(places, (reply.values[answered], None), seconds, name)
+        if not reply.unanswered:
+            return
+        repeats = [first] if self.options.vectorized else [first + row for row in reply.unanswered]
         died = {first + row for row in reply.died}
-        for task in reversed(again):
+        for task in reversed(repeats):
             if task in died:
                 batch.retry(task, "worker process")
             else:
                 batch.queue.insert(0, task)
 
-    def _is_wanted(self, request: Request, batch: EvaluationBatch) -> bool:
+    def _is_pending(self, request: Request, batch: EvaluationBatch) -> bool:
         return request.generation == self._generation and bool(batch.pending[request.first])
 
     def _requeue(self, request: Request, batch: EvaluationBatch | None) -> None:
-        """Put a task that was refused, not begun, back in front."""
-        if batch is not None and self._is_wanted(request, batch):
+        """Put a task that the worker did not start back at the front of the queue."""
+        if batch is not None and self._is_pending(request, batch):
             batch.queue.insert(0, request.first)
 
     # Workers
 
     def _poll_workers(self, batch: EvaluationBatch | None) -> None:
-        """Take in workers that have joined, and take back what those that have left had."""
+        """Add workers that have joined; requeue the tasks of those that have left."""
         there = self.transport.workers()
         for name in [name for name in self._workers if name not in there]:
             self._remove_worker(self._workers[name], batch)
@@ -242,17 +244,17 @@ class ClusterDriver(Evaluator):
         for worker in self._workers.values():
             idle = worker.ready and not worker.busy and now - worker.last_sent > LEASE / 4
             if idle and self.transport.addressed:
-                self._send(Request(worker), None)  # so that it does not think the run has ended
+                self._send(Request(worker), None)  # keeps its lease alive
         if math.isinf(self._last_ready) or any(worker.ready for worker in self._workers.values()):
             self._last_ready = now
-        elif now - self._last_ready > PATIENCE:
+        elif now - self._last_ready > WORKER_TIMEOUT:
             raise ClusterError(
-                f"{self.transport.name} has had no worker that answers for {PATIENCE:g} s: start some, then "
-                "start the run again from its checkpoint"
+                f"no {self.transport.name} worker has answered for {WORKER_TIMEOUT:g} s: start workers, then "
+                "resume the run from its checkpoint"
             )
 
     def _handshake(self, worker: ClusterWorker) -> None:
-        """Register the run with a new worker; it is ready when it has replied."""
+        """Register the run with a new worker, which is ready once it has replied."""
         if self.transport.addressed:
             self._send(Request(worker), self._first_payload(worker), self._setup(worker))
         else:
@@ -261,24 +263,24 @@ class ClusterDriver(Evaluator):
     def _remove_worker(
         self, worker: ClusterWorker, batch: EvaluationBatch | None, *requests: Request
     ) -> None:
-        """Forget a worker that is lost, and have others evaluate what it had."""
+        """Remove a lost worker and requeue its tasks."""
         lost = list(requests)
         for number in [number for number, request in self._requests.items() if request.worker is worker]:
             lost.append(self._requests.pop(number))
             self.transport.cancel(number)
-        lost = [request for request in lost if batch is not None and self._is_wanted(request, batch)]
-        self.deaths += bool(lost)
+        lost = [request for request in lost if batch is not None and self._is_pending(request, batch)]
+        self.record.deaths += bool(lost)
         for request in lost:
             assert batch is not None
-            # Rows that may have killed a worker go on alone
+            # Retry rows one at a time: any of them may have killed the worker
             for first in [request.first] if self.options.vectorized else batch.split(request.first):
                 batch.retry(first, "worker of the cluster")
         self._free.discard(worker)
         self._failed_starts += not worker.ready
         if self._failed_starts > FAILED_STARTS:
             raise ClusterError(
-                f"{self._failed_starts} workers of {self.transport.name} in a row ended before they could "
-                f"answer, the last {worker.name}: is the same lmma installed there, and enough memory?"
+                f"{self._failed_starts} {self.transport.name} workers in a row exited before their first "
+                f"reply, most recently {worker.name}: is the same lmma installed there, with enough memory?"
             )
         if self._workers.get(worker.name) is worker:
             del self._workers[worker.name]
@@ -295,7 +297,7 @@ class ClusterDriver(Evaluator):
         self.transport.send(self._request, worker.name, message)
 
     def close(self) -> None:
-        """End what runs on the cluster for this run; the cluster itself stays up."""
+        """Shut down this run's hosts; the cluster itself keeps running."""
         tokens = {name: worker.token for name, worker in self._workers.items()}
         for number in self._requests:
             self.transport.cancel(number)
@@ -308,7 +310,7 @@ class ClusterDriver(Evaluator):
 
 @final
 class VectorDriver(ClusterDriver):
-    """Sends candidates as vectors."""
+    """Sends candidates to the workers as vectors."""
 
     def _payload(self, worker: ClusterWorker, candidates: Array, rows: slice) -> Array:
         return candidates[rows]

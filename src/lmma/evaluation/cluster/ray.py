@@ -1,4 +1,4 @@
-"""Messages by Ray: each worker is an actor, which Ray neither restarts nor asks twice."""
+"""Ray transport: each worker is an actor, without restarts and task retries."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ import itertools
 import time
 from typing import Any, final
 
-from lmma.evaluation.cluster.transport import ClusterError, Transport
+from lmma.evaluation.cluster.messages import ClusterError, Transport
 from lmma.evaluation.cluster.worker_host import serve
 
 
 class Actor:
-    """The process in which a worker host lives."""
+    """The process that runs a worker host."""
 
     def serve(self, message: bytes) -> bytes:
-        """Reply to a message."""
+        """Return the reply to a message."""
         return serve(message)
 
 
 @final
 class RayTransport(Transport):
-    """Actors on a Ray cluster, as many as its processors allow; more of them when nodes join.
+    """Actors on a Ray cluster, as many as its CPUs allow; more are started when nodes join.
 
     Parameters
     ----------
     ray : module
-        ``ray`` itself, after ``ray.init``.
+        The module ``ray``, after ``ray.init``.
     slots : int
-        Processors, and evaluations at a time, of an actor.
-    own : bool
-        Whether to end the session in the end.
+        CPUs and concurrent evaluations per actor.
+    owned : bool
+        Whether to shut Ray down when the run ends.
     """
 
     name = "Ray"
 
-    def __init__(self, ray: Any, *, slots: int = 1, own: bool = False) -> None:
+    def __init__(self, ray: Any, *, slots: int = 1, owned: bool = False) -> None:
         if not ray.is_initialized():
-            raise ValueError("workers=ray needs a session: call ray.init() first")
+            raise ValueError("workers=ray needs an initialised Ray: call ray.init() first")
         self.ray = ray
         self.slots = slots
-        self.own = own
-        # Beyond evaluations, room for signs of life
+        self.owned = owned
+        # Two more concurrent calls than evaluations, for keep-alive messages
         options = {"num_cpus": slots, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": slots + 2}
         self._actor_class = ray.remote(**options)(Actor)
         self._actors: dict[str, Any] = {}
@@ -49,21 +49,21 @@ class RayTransport(Transport):
         self._requests: dict[Any, int] = {}  # by reference
 
     def workers(self) -> dict[str, int]:
-        """Return all actors; those that wait for a processor are slow to reply, no more."""
+        """Start actors for all CPUs and return them; an actor replies once it has been scheduled."""
         try:
             processors = int(self.ray.cluster_resources().get("CPU", 0))
         except Exception as error:
-            raise ClusterError(f"Ray cannot be reached any more: {error}") from error
+            raise ClusterError(f"connection to Ray lost: {error}") from error
         while len(self._actors) < processors // self.slots:
             self._actors[f"actor {next(self._names)}"] = self._actor_class.remote()
         return dict.fromkeys(self._actors, self.slots)
 
     def send(self, request: int, worker: str, message: bytes) -> None:
-        """Call the actor."""
+        """Call the actor without waiting."""
         self._requests[self._actors[worker].serve.remote(message)] = request
 
     def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
-        """Return what has come in."""
+        """Return the replies received so far; wait up to ``seconds`` for the first."""
         ray = self.ray
         if not self._requests:
             time.sleep(seconds)
@@ -81,7 +81,7 @@ class RayTransport(Transport):
             return None
         except Exception as error:
             raise ClusterError(
-                f"an actor of Ray cannot serve: {error}. Is the same lmma installed there?"
+                f"a Ray actor cannot evaluate: {error}. Is the same lmma installed there?"
             ) from error
 
     def cancel(self, request: int) -> None:
@@ -90,29 +90,29 @@ class RayTransport(Transport):
             del self._requests[reference]
 
     def remove(self, worker: str) -> None:
-        """End an actor, or make sure that it has ended."""
+        """Kill an actor, if it is still running."""
         actor = self._actors.pop(worker, None)
         if actor is not None:
             with contextlib.suppress(Exception):
                 self.ray.kill(actor)
 
     def close(self, tokens: dict[str, str]) -> None:
-        """End all actors, and their processes with them."""
+        """Kill all actors, and with them their child processes."""
         for worker in list(self._actors):
             self.remove(worker)
         self._requests.clear()
-        if self.own:
+        if self.owned:
             self.ray.shutdown()
 
 
 def connect(address: str) -> RayTransport:
-    """Return the cluster at ``address``: "auto" for this machine's, or host:port of its client server."""
+    """Return the cluster at ``address``: "auto" for the local one, or host:port of a Ray client server."""
     import ray
 
-    own = not ray.is_initialized()
-    if own:
+    owned = not ray.is_initialized()
+    if owned:
         try:
             ray.init("auto" if address == "auto" else f"ray://{address}", log_to_driver=False)
         except (ConnectionError, ImportError) as error:
-            raise ValueError(f"no Ray cluster answers at {address}: {error}") from None
-    return RayTransport(ray, own=own)
+            raise ValueError(f"no Ray cluster found at {address}: {error}") from None
+    return RayTransport(ray, owned=owned)

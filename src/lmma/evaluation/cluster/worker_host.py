@@ -1,8 +1,7 @@
-"""What runs on a worker of a cluster: the host of one run, which evaluates in processes of its own.
+"""The host of one run on a cluster worker, which evaluates in child processes.
 
-The objective runs neither in the worker's process nor in its threads but in children of it, one for each slot
-(``pool.py``): an evaluation that crashes or hangs takes nothing with it and is counted on the spot, and the
-worker answers its scheduler whatever the objective does.
+Each slot of the worker has one child process (``pool.py``) that runs the objective. An evaluation that
+crashes or hangs only affects its child and is counted here, and the worker keeps responding to its scheduler.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from lmma.evaluation.cluster.messages import Message, Reply
 from lmma.evaluation.failures import TaskFailure
 from lmma.evaluation.pool.pool import Pool
 
-LEASE = 120.0  # seconds after which a host that hears nothing of its run ends: the run was killed
+LEASE = 120.0  # seconds without a message after which a host shuts down: the run was killed
 
 Payload = TypeVar("Payload")
 
 
 @dataclass(frozen=True)
 class HostSetup:
-    """All that a host must know before it can evaluate."""
+    """The objective and options that a host is created with."""
 
     objective: bytes  # (fun, args), pickled
     options: EvaluationOptions
@@ -43,40 +42,41 @@ class HostSetup:
 
 
 class Slot:
-    """A process that evaluates, and the thread it belongs to.
+    """An evaluating process and the thread that owns it.
 
-    The system ends a child with the *thread* that started it, and those of a cluster's worker come and go.
+    Linux kills the child when the *thread* that started it exits, and the threads of a cluster worker are
+    short-lived.
     """
 
     def __init__(self, setup: HostSetup) -> None:
         self._vectorized = setup.options.vectorized
-        # The quorum is one of the whole generation. Other cores have slots or workers of their own.
+        # The quorum applies to the whole generation. Other cores belong to other slots or workers.
         self._pool = Pool(setup.objective, replace(setup.options, quorum=1.0), workers=1, threads=1)
         self._requests: queue.SimpleQueue[tuple[Array, Future[Reply]] | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="lmma evaluates", daemon=True).start()
 
     def evaluate(self, x: Array) -> Reply:
-        """Return what came of the rows ``x``."""
+        """Evaluate the rows ``x`` and return the reply."""
         reply: Future[Reply] = Future()
         self._requests.put((x, reply))
         return reply.result()
 
     def stop(self) -> None:
-        """End the process, also in the middle of an evaluation."""
+        """Stop the process, even during an evaluation."""
         self._pool.stopped = True
         self._requests.put(None)
 
     def _run(self) -> None:
         while (request := self._requests.get()) is not None:
             x, reply = request
-            before, began = self._pool.deaths, time.monotonic()
+            before, began = self._pool.record.deaths, time.monotonic()
             try:
-                # A death is told at once: kept here, it would be lost if this worker died of the next one
+                # Report a death at once: it would be lost if this worker died next
                 batch = self._pool.evaluate(x, len(x) if self._vectorized else 1, until_death=True)
-                deaths, seconds = self._pool.deaths - before, (time.monotonic() - began) / len(x)
+                deaths, seconds = self._pool.record.deaths - before, (time.monotonic() - began) / len(x)
                 reply.set_result(Reply(
                     "done", batch.values, batch.failures, deaths, tuple(batch.deaths),
-                    tuple(batch.unanswered()), seconds, batch.beside,
+                    tuple(batch.unanswered()), seconds, batch.constraint_values,
                 ))  # fmt: skip
             except BaseException as error:
                 reply.set_exception(error)
@@ -84,7 +84,7 @@ class Slot:
 
 
 class WorkerHost(ABC, Generic[Payload]):
-    """One run's evaluations on one worker."""
+    """The evaluations of one run on one worker: its slots, and a thread that ends an unused host."""
 
     def __init__(self, setup: HostSetup) -> None:
         self._slots = [Slot(setup) for _ in range(setup.slots)]
@@ -98,12 +98,12 @@ class WorkerHost(ABC, Generic[Payload]):
         threading.Thread(target=self._expire, name="lmma waits", daemon=True).start()
 
     def receive(self, payload: Payload | None) -> Reply:
-        """Do what a message asks for."""
+        """Process a message and return the reply."""
         with self._lock:
             self._busy += 1
         try:
             return Reply("ready") if payload is None else self.handle(payload)
-        except InterruptedError:  # the run ended, nobody waits for this
+        except InterruptedError:  # the run has ended, and the reply is not needed
             return Reply("unregistered")
         finally:
             with self._lock:
@@ -112,10 +112,10 @@ class WorkerHost(ABC, Generic[Payload]):
 
     @abstractmethod
     def handle(self, payload: Payload) -> Reply:
-        """Return what came of a message's payload."""
+        """Process the payload of a message and return the reply."""
 
     def evaluate(self, x: Array) -> Reply:
-        """Return what came of the rows ``x``, evaluated in a process that is free."""
+        """Evaluate the rows ``x`` in a free slot and return the reply."""
         slot = self._free.get()
         try:
             return slot.evaluate(np.atleast_2d(x))
@@ -123,7 +123,7 @@ class WorkerHost(ABC, Generic[Payload]):
             self._free.put(slot)
 
     def end(self) -> None:
-        """End all processes of this host."""
+        """Stop all processes of this host."""
         self._ended.set()
         for slot in self._slots:
             slot.stop()
@@ -141,10 +141,10 @@ class WorkerHost(ABC, Generic[Payload]):
 
 @final
 class VectorHost(WorkerHost[Array]):
-    """Evaluates candidates that are sent to it, one per row."""
+    """Evaluates the candidates in a message, one per row."""
 
     def handle(self, payload: Array) -> Reply:
-        """Return what came of the candidates."""
+        """Evaluate the candidates and return the reply."""
         return self.evaluate(payload)
 
 
@@ -153,7 +153,7 @@ _hosts_lock = threading.Lock()
 
 
 def serve(message: bytes) -> bytes:
-    """Return the reply to a message; both are pickled, so that a transport has no need to understand them."""
+    """Return the pickled reply to a pickled message; transports only carry bytes."""
     return pickle.dumps(_reply_to(pickle.loads(message)))
 
 
@@ -171,7 +171,7 @@ def _reply_to(message: Message) -> Reply:
 
 
 def end_host(token: str) -> None:
-    """End the host with that token, if it is here."""
+    """Shut down the host with that token, if it runs in this process."""
     with contextlib.suppress(KeyError):
         with _hosts_lock:
             host = _hosts.pop(token)

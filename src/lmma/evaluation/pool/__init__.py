@@ -1,1 +1,1 @@
-"""Evaluation in processes on this machine."""
+"""Evaluation in local worker processes."""

@@ -1,6 +1,6 @@
-"""Reinforcement learning: policies for environments of Gymnasium, found by a search of their weights."""
+"""Reinforcement learning: search for the weights of policies for Gymnasium environments."""
 
-from lmma.kernels.install import how_to_install
+from lmma._text import how_to_install
 
 try:
     import gymnasium as _gymnasium

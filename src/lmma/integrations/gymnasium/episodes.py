@@ -1,110 +1,112 @@
-"""Episodes of many candidates at once, each in environments of its own, all with the same seeds."""
+"""Episodes of many candidates at once, in separate environments with the same seeds."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import numpy.typing as npt
 
 from lmma.integrations.gymnasium.environments import LONGEST, Actions, Environment
-from lmma.integrations.gymnasium.networks import Network
+
+if TYPE_CHECKING:
+    from lmma.integrations.gymnasium.policies import Network
 
 Array = npt.NDArray[np.float64]
 
 SLOTS = 16  # environments of one process that advance together
-LARGEST = 2**24  # weights in them
+LARGEST = 2**24  # maximum number of weights in all slots
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What stands in the row of a candidate: weights, how to normalise observations, seed and generation."""
+    """Layout of a candidate's row: weights, normalisation of observations, seed and generation."""
 
     network: Network
 
     @property
     def width(self) -> int:
-        """The numbers of a row."""
+        """Length of the rows."""
         return self.network.n + 2 * self.network.inputs + 2
 
-    def rows(self, weights: Any, normal: tuple[Array, Array], seed: Any, generation: int = 0) -> Array:
-        """Return rows for candidates ``(k, n)`` that share a seed, or have one each."""
+    def rows(self, weights: Any, normalisation: tuple[Array, Array], seed: Any, generation: int = 0) -> Array:
+        """Return rows for candidates ``(k, n)`` with a common seed or one seed each."""
         n, inputs = self.network.n, self.network.inputs
         wide = np.empty((len(weights), self.width))
         wide[:, :n] = weights
-        wide[:, n : n + inputs], wide[:, n + inputs : n + 2 * inputs] = normal
+        wide[:, n : n + inputs], wide[:, n + inputs : n + 2 * inputs] = normalisation
         wide[:, -2], wide[:, -1] = seed, generation
         return wide
 
-    def normal(self, rows: Array) -> tuple[Array, Array]:
-        """Return means and scales of observations, a row for each candidate."""
+    def normalisation(self, rows: Array) -> tuple[Array, Array]:
+        """Return means and scales of observations, one row per candidate."""
         n, inputs = self.network.n, self.network.inputs
         return rows[:, n : n + inputs], rows[:, n + inputs : n + 2 * inputs]
 
 
 class EpisodeError(ValueError):
-    """An episode that gave no number: its rewards or observations are none."""
+    """An episode with rewards or observations that are not finite."""
 
 
 @final
 class Episodes:
-    """An objective: minus the mean reward of a candidate's episodes.
+    """The objective: minus the mean reward of a candidate's episodes.
 
     Parameters
     ----------
     environment : Environment
-        Where they take place.
+        The environment.
     network, actions
-        What a candidate's weights mean.
+        Network of the policy, and mapping of its outputs to actions.
     count : int
-        Episodes of each candidate.
+        Episodes per candidate.
 
     Notes
     -----
-    Beside its value a candidate has: steps, the reward of each episode, and sums and sums of squares of its
-    observations around the means that it was given. All of it depends on the row alone: neither on the
-    process nor on who else is in the batch.
+    The statistics of a candidate are its steps, the reward of each episode, and sums and sums of squares of
+    its observations around the given means. They depend only on the row, neither on the process nor on the
+    rest of the batch.
     """
 
     def __init__(self, environment: Environment, network: Network, actions: Actions, count: int) -> None:
         self.environment, self.network, self.actions, self.count = environment, network, actions, count
         self.layout = Layout(network)
         self.name = f"{environment.label} {network.spelling}" + (f" of {count} episodes" if count > 1 else "")
-        self._free: list[Any] = []  # environments that nobody uses
+        self._free: list[Any] = []  # unused environments
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_free": []}
 
     def __call__(self, x: Array, seed: int, generation: int) -> float:
-        """Return minus the mean reward of weights ``x``, observations taken as they are."""
+        """Return minus the mean reward of weights ``x``, without normalisation of observations."""
         inputs = self.network.inputs
         rows = self.layout.rows(np.atleast_2d(x), (np.zeros(inputs), np.ones(inputs)), seed, generation)
         return self.one(rows[0])[0]
 
     def one(self, row: Array) -> tuple[float, Array]:
-        """Return value and what stands beside it for one row; what an environment raises is raised."""
-        values, beside, errors = self.many(np.atleast_2d(row))
+        """Return value and statistics of one row; exceptions of the environment are raised."""
+        values, statistics, errors = self.many(np.atleast_2d(row))
         if errors:
             raise errors[0]
-        return float(values[0]), beside[0]
+        return float(values[0]), statistics[0]
 
     def many(self, rows: npt.NDArray[Any]) -> tuple[Array, Array, dict[int, Exception]]:
-        """Return values, what stands beside them, and the exceptions of candidates that failed, by row."""
+        """Return values, statistics, and the exceptions of failed candidates by row."""
         batch = Batch(self, rows)
         batch.run()
         values = np.where(batch.failed, np.nan, -batch.rewards.mean(axis=1))
-        beside = np.column_stack((batch.steps, batch.rewards, batch.sums, batch.squares))
-        return values, beside, dict(sorted(batch.errors.items()))
+        statistics = np.column_stack((batch.steps, batch.rewards, batch.sums, batch.squares))
+        return values, statistics, dict(sorted(batch.errors.items()))
 
-    def borrow(self) -> Any:
-        """Return an environment, one that was given back if there is any."""
+    def borrow_env(self) -> Any:
+        """Return an unused environment, or a new one."""
         return self._free.pop() if self._free else self.environment.make()
 
-    def give_back(self, env: Any) -> None:
-        """Keep an environment for later."""
+    def return_env(self, env: Any) -> None:
+        """Keep an environment for later use."""
         self._free.append(env)
 
     def close(self) -> None:
@@ -114,12 +116,12 @@ class Episodes:
 
 
 def episode_seeds(seed: int, count: int) -> list[int]:
-    """Return the seeds of the episodes that a candidate with this seed goes through."""
+    """Return the seeds of the episodes of a candidate with this seed."""
     return [int(word) for word in np.random.SeedSequence(seed).generate_state(count)]
 
 
 class Batch:
-    """Rows on their way through episodes; environments that have ended take the next episode at once."""
+    """Simultaneous episodes of several rows; an environment that is done starts the next episode at once."""
 
     def __init__(self, episodes: Episodes, rows: npt.NDArray[Any]) -> None:
         self.episodes, self.rows = episodes, rows
@@ -145,11 +147,11 @@ class Batch:
         self.age = [0] * slots
         self.layers = [np.empty((slots, out, into)) for out, into in self.network.shapes]
         self.mean, self.scale = np.empty((slots, inputs)), np.empty((slots, inputs))
-        self.seen = np.empty((slots, inputs))  # the present observation of each
+        self.seen = np.empty((slots, inputs))  # current observations
         self.slots = slots
 
     def run(self) -> None:
-        """Go through all episodes."""
+        """Run all episodes."""
         try:
             while self.active < self.slots and self._begin(self.active):
                 self.active += 1
@@ -157,18 +159,18 @@ class Batch:
                 self._step()
         finally:
             for env in self.envs:
-                self.episodes.give_back(env)
+                self.episodes.return_env(env)
         self.steps[:] = self.part_steps.sum(axis=1)
         self.sums, self.squares = self.part_sums.sum(axis=1), self.part_squares.sum(axis=1)
 
     def _begin(self, slot: int) -> bool:
-        """Give a slot the next episode; return False if there is none left."""
+        """Start the next episode in a slot; return False if there is none left."""
         while self.jobs:
             row, number, seed = self.jobs.pop()
             if self.failed[row]:
                 continue
             if slot == len(self.envs):
-                self.envs.append(self.episodes.borrow())
+                self.envs.append(self.episodes.borrow_env())
                 self.owner.append((row, number))
             self.owner[slot] = (row, number)
             try:
@@ -181,13 +183,13 @@ class Batch:
             one = self.rows[row : row + 1]
             for layer, weights in zip(self.layers, self.network.split(one), strict=True):
                 layer[slot] = weights[0]
-            mean, scale = self.episodes.layout.normal(one)
+            mean, scale = self.episodes.layout.normalisation(one)
             self.mean[slot], self.scale[slot] = mean[0], scale[0]
             return True
         return False
 
     def _step(self) -> None:
-        """Take one step in every environment that is in use."""
+        """Take one step in every active environment; replace episodes that end or fail by the next ones."""
         k = self.active
         if not np.all(np.isfinite(self.seen[:k])):
             for slot in np.flatnonzero(~np.isfinite(self.seen[:k]).all(axis=1)).tolist()[::-1]:
@@ -196,9 +198,9 @@ class Batch:
             return
         around = self.seen[:k] - self.mean[:k]
         outputs = self.network.forward([layer[:k] for layer in self.layers], around * self.scale[:k])
-        actions = self.episodes.actions.of(outputs)
+        actions = self.episodes.actions.from_outputs(outputs)
         squares = np.square(around)
-        for slot in range(k - 1, -1, -1):  # backwards: one that ends is replaced by the last
+        for slot in range(k - 1, -1, -1):  # backwards, because a slot that ends is replaced by the last one
             row, number = self.owner[slot]
             self.part_sums[row, number] += around[slot]
             self.part_squares[row, number] += squares[slot]
@@ -217,13 +219,13 @@ class Batch:
                 self._next(slot)
 
     def _end(self, slot: int) -> None:
-        """Look at what an episode has given."""
+        """Check the reward of a finished episode."""
         row, number = self.owner[slot]
         if not math.isfinite(self.rewards[row, number]):
-            self._fail(slot, EpisodeError(f"the rewards of an episode add up to {self.rewards[row, number]}"))
+            self._fail(slot, EpisodeError(f"the total reward of an episode is {self.rewards[row, number]}"))
 
     def _fail(self, slot: int, error: Exception) -> None:
-        """Count the candidate of a slot as failed; its environment may be broken and is replaced."""
+        """Mark the candidate of a slot as failed, and replace its environment, which may be broken."""
         row, _ = self.owner[slot]
         self.failed[row] = True
         self.errors.setdefault(row, error)
@@ -233,7 +235,7 @@ class Batch:
             self.envs[slot] = self.episodes.environment.make()
 
     def _next(self, slot: int) -> None:
-        """Begin the next episode in a slot, or let the last slot take its place."""
+        """Start the next episode in a slot, or move the last active slot to its place."""
         if self._begin(slot):
             return
         last = self.active - 1
@@ -244,3 +246,53 @@ class Batch:
             for items in lists:
                 items[slot], items[last] = items[last], items[slot]
         self.active = last
+
+
+LEAST_STD = 1e-7  # observations with a smaller standard deviation are ignored
+
+
+@final
+class Moments:
+    """Count, mean and squared deviations of observations, merged part by part.
+
+    The last bits of the result depend on the order of the parts, so they are merged in candidate order.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.mean: Array = np.zeros(size)
+        self.deviations: Array = np.zeros(size)  # sums of squares around the mean
+
+    def merge(self, count: int, sums: Array, squares: Array, origin: Array) -> None:
+        """Merge ``count`` observations, given by sums and sums of squares of differences from ``origin``."""
+        if count < 1:
+            return
+        centre = sums / count
+        mean = origin + centre
+        inside = np.maximum(squares - sums * centre, 0.0)
+        total = self.count + count
+        apart = mean - self.mean
+        self.deviations += inside + np.square(apart) * (self.count * count / total)
+        self.mean = self.mean + apart * (count / total)
+        self.count = total
+
+    @property
+    def scale(self) -> Array:
+        """Factors that scale observations to variance 1; 0 for constant ones, 1 before the first episode."""
+        if self.count == 0:
+            return np.ones_like(self.mean)
+        std = np.sqrt(self.deviations / self.count)
+        return np.where(std > LEAST_STD, 1.0 / np.maximum(std, LEAST_STD), 0.0)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the statistics as named arrays and numbers."""
+        return {"count": self.count, "mean": self.mean.copy(), "deviations": self.deviations.copy()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore a state returned by :meth:`get_state`."""
+        mean, deviations = np.array(state["mean"], float), np.array(state["deviations"], float)
+        if mean.shape != self.mean.shape or deviations.shape != mean.shape:
+            raise ValueError(f"moments must have shape ({self.mean.size},), got {mean.shape}")
+        if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(deviations)) and np.all(deviations >= 0)):
+            raise ValueError("moments of observations must be finite, and deviations not negative")
+        self.count, self.mean, self.deviations = int(state["count"]), mean, deviations

@@ -1,4 +1,4 @@
-"""How a policy has learned: the reward of the mean policy over episodes."""
+"""Learning curves: the reward of the mean policy over episodes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from lmma.output.plotting.style import looks, quieten, thousands
+from lmma.output.plotting.style import assign_styles, style_axes, thousands
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from lmma.output.plotting.figure import Figure
 
-Curve = Mapping[str, Sequence[float]]  # episodes, reward, error, ... as a TrainingResult has it
+Curve = Mapping[str, Sequence[float]]  # episodes, reward, error, ... of a TrainingResult
 
 
 def learning_curve(
@@ -24,25 +24,25 @@ def learning_curve(
     curves : mapping
         One curve, or label -> curve for several.
     solved : float, optional
-        Where to draw the reward that solves the environment.
+        Reward that solves the environment, drawn as a horizontal line.
     title : str
-        What stands above the figure.
+        Title of the figure.
     x : str
-        The column on the horizontal axis: ``"episodes"``, ``"steps"`` or ``"evaluations"``.
+        Column of the horizontal axis: ``"episodes"``, ``"steps"`` or ``"evaluations"``.
     """
-    from matplotlib.figure import Figure  # and not pyplot, which keeps global state
+    from lmma.output.plotting.figure import Figure
 
     one = "reward" in curves
     runs = {"": cast(Curve, curves)} if one else cast(Mapping[str, Curve], curves)
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
     axes: Any = figure.subplots()
-    style = looks(list(runs))
+    style = assign_styles(list(runs))
     for label, curve in runs.items():
         colour, marker = style[label]
         points = [
             (at, reward, error if math.isfinite(error) else 0.0)
             for at, reward, error in zip(curve[x], curve["reward"], curve["error"], strict=True)
-            if math.isfinite(reward)  # a policy whose episodes failed
+            if math.isfinite(reward)  # not finite if all episodes failed
         ]
         if not points:
             continue
@@ -61,7 +61,7 @@ def learning_curve(
             label=label,
         )
     if not axes.lines:
-        axes.text(0.5, 0.5, "no episode gave a number", transform=axes.transAxes, ha="center")
+        axes.text(0.5, 0.5, "all episodes failed", transform=axes.transAxes, ha="center")
     if solved is not None:
         axes.axhline(solved, color="0.5", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
         axes.annotate(
@@ -70,11 +70,11 @@ def learning_curve(
         )  # fmt: skip
     if not one and axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, loc="lower right")
-    axes.set_ylabel("reward of the mean policy, fresh episodes")
+    axes.set_ylabel("reward of the mean policy (fresh episodes)")
     axes.set_xlabel(f"{x} of candidates" if x == "episodes" else x)
     axes.xaxis.set_major_formatter(thousands)
     axes.set_xlim(left=0)
-    quieten(axes)
+    style_axes(axes)
     if title:
         axes.set_title(title, fontsize=11)
     return figure

@@ -1,4 +1,4 @@
-"""What figures of noisy runs have besides: averages beside lucky values, quality, treatment."""
+"""Additional elements in figures of noisy runs: averages, rank quality, noise treatment."""
 
 from __future__ import annotations
 
@@ -12,53 +12,56 @@ if TYPE_CHECKING:
 
 Columns = Mapping[str, Sequence[Any]]
 
-ROOM = 10.0  # below the lowest average, on a logarithmic scale: luck may reach any depth there
-THIN = 0.9  # of the line of a lucky value
+ROOM = 10.0  # factor below the lowest average on a logarithmic scale: best observed values can be far lower
+THIN = 0.9  # line width of the best observed value
 
 
 def is_noisy(columns: Columns) -> bool:
-    """Return whether repeated rankings have ever differed."""
+    """Return whether repeated rankings ever differed."""
     return any(value is not None and value < 1 for value in columns.get("quality", ()))
 
 
 def averages(columns: Columns) -> list[float]:
-    """Return the averages of recent candidates, NaN where there was none; empty if there never was."""
+    """Return the average value of recent candidates per record, NaN if missing; empty without any."""
     found = _numbers(columns.get("average_fun", ()))
     return found if any(map(math.isfinite, found)) else []
 
 
 def treatment(columns: Columns) -> tuple[str, list[float]]:
-    """Return what was done about the noise, in words for an axis, and how much of it over time."""
+    """Return the noise treatment: its axis label and its strength over time."""
     repeats = _numbers(columns.get("repeats", ()))
     if max(repeats, default=1.0) > 1.0:
-        return ("population / first" if _grows(columns) else "repeats"), repeats
+        return ("population / initial" if _grows(columns) else "repeats"), repeats
     return "learning rate", _numbers(columns.get("rate", [1.0] * len(columns["evaluations"])))
 
 
 def draw_values(
-    axes: Axes, columns: Columns, averaged: Sequence[float], look: tuple[str, str], label: str = ""
+    axes: Axes, columns: Columns, averaged: Sequence[float], style: tuple[str, str], label: str = ""
 ) -> None:
-    """Draw averages, and thin beside them the luckiest value; without a label both are named."""
-    colour, sign = look
-    lucky = _numbers(columns["best_fun"])
-    fell = min(filter(math.isfinite, averaged)) > 0 >= min(filter(math.isfinite, lucky), default=0.0)
-    luck = "luckiest value, later 0 or less" if fell else "luckiest value"
+    """Draw the averages and, as a thin line, the best observed value; ``label`` replaces both labels."""
+    colour, marker = style
+    best_observed = _numbers(columns["best_fun"])
+    fell = min(filter(math.isfinite, averaged)) > 0 >= min(filter(math.isfinite, best_observed), default=0.0)
+    name = "best observed value, later 0 or less" if fell else "best observed value"
     ends = [k for k, value in enumerate(averaged) if math.isfinite(value)][-1:]
-    axes.plot(columns["evaluations"], averaged, color=colour, linewidth=1.8, marker=sign, markevery=ends,
+    axes.plot(columns["evaluations"], averaged, color=colour, linewidth=1.8, marker=marker, markevery=ends,
               markersize=5, label=label or "average of recent candidates", zorder=3)  # fmt: skip
-    axes.plot(columns["evaluations"], lucky, color=colour, linewidth=THIN, linestyle=(0, (4, 1.5)),
-              label="_" if label else luck)  # fmt: skip
+    axes.plot(columns["evaluations"], best_observed, color=colour, linewidth=THIN, linestyle=(0, (4, 1.5)),
+              label="_" if label else name)  # fmt: skip
 
 
 def mark_answer(axes: Axes, evaluations: float, value: float, error: float) -> None:
-    """Draw what a run returned, with its standard error."""
+    """Draw the result of a run with its standard error."""
     axes.errorbar([evaluations], [value], yerr=[error], color="black", marker="D", markersize=4,
                   linewidth=1.2, capsize=3, linestyle="none", label=f"result, {value:.3g} ± {error:.2g}",
                   zorder=4)  # fmt: skip
 
 
-def leave_luck_below(axes: Axes, runs: Iterable[Columns], marked: Iterable[float | None] = ()) -> None:
-    """Let the averages and what is ``marked`` decide how far a logarithmic scale reaches down."""
+def fit_to_averages(axes: Axes, runs: Iterable[Columns], marked: Iterable[float | None] = ()) -> None:
+    """Raise the lower limit of a logarithmic scale to just below the averages and ``marked`` values.
+
+    Under noise, the best observed values are far below the averages and would take most of the scale.
+    """
     if axes.get_yscale() != "log":
         return
     kept = [value for columns in runs for value in averages(columns) or _numbers(columns["best_fun"])]
@@ -68,7 +71,7 @@ def leave_luck_below(axes: Axes, runs: Iterable[Columns], marked: Iterable[float
 
 
 def draw_quality(axes: Axes, columns: Columns, colour: str) -> None:
-    """Draw how well repeated rankings agree: 1 without noise, 0 by chance."""
+    """Draw the rank quality, the agreement of repeated rankings: 1 without noise, 0 for random order."""
     values = _numbers(columns["quality"])
     axes.plot(columns["evaluations"], values, color=colour, linewidth=1.2)
     lowest = min(filter(math.isfinite, [0.0, *values]))
@@ -77,11 +80,11 @@ def draw_quality(axes: Axes, columns: Columns, colour: str) -> None:
 
 
 def draw_treatment(axes: Axes, columns: Columns, colour: str) -> str:
-    """Draw what was done about the noise; return its name."""
+    """Draw the noise treatment; return its axis label."""
     name, values = treatment(columns)
     axes.plot(columns["evaluations"], values, color=colour, linewidth=1.2)
-    there = [value for value in values if 0 < value < math.inf]
-    if there and max(there) > 10 * min(there):
+    positive = [value for value in values if 0 < value < math.inf]
+    if positive and max(positive) > 10 * min(positive):
         axes.set_yscale("log")
     return name
 

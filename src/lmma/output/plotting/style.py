@@ -1,4 +1,4 @@
-"""What all figures share: colours, quiet axes, files."""
+"""Shared style of all figures: colours, markers, axes, file formats."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Distinct for colour-blind eyes and in grey print (Okabe and Ito)
+# Distinguishable with colour blindness and in greyscale (Okabe and Ito)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A4B1E")
-# A second sign beside colour, for grey print and for more methods than there are colours
+# Markers distinguish lines in greyscale, and if there are more methods than colours
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def looks(labels: Sequence[str], signs: Sequence[str] = MARKERS) -> dict[str, tuple[str, str]]:
-    """Return a colour and a sign for each label, no two labels with the same pair.
+def assign_styles(labels: Sequence[str], signs: Sequence[str] = MARKERS) -> dict[str, tuple[str, str]]:
+    """Assign a unique pair of colour and sign to each label.
 
-    This is the only place that decides it. Each turn through the colours shifts the signs by one, so that
-    there are as many pairs as colours times signs.
+    Each pass through the colours shifts the signs by one, so that the number of pairs is the number of
+    colours times the number of signs.
     """
     pairs = {
         label: (COLOURS[i % len(COLOURS)], signs[(i % len(COLOURS) + i // len(COLOURS)) % len(signs)])
@@ -30,13 +30,13 @@ def looks(labels: Sequence[str], signs: Sequence[str] = MARKERS) -> dict[str, tu
     }
     if len(pairs) > len(COLOURS) * len(signs):
         raise ValueError(
-            f"a figure can tell {len(COLOURS) * len(signs)} methods apart, got {len(pairs)}: draw fewer"
+            f"a figure can show at most {len(COLOURS) * len(signs)} methods, got {len(pairs)}: select fewer"
         )
     return pairs
 
 
 def checked_path(path: str | Path) -> Path:
-    """Return ``path``, or say which kinds of file a figure can be written to."""
+    """Return ``path``, or raise ValueError if its suffix is not a supported format."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"path must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {path.name!r}")
@@ -44,22 +44,22 @@ def checked_path(path: str | Path) -> Path:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write ``figure`` to a .png, .svg or .pdf file, the same bytes for the same figure."""
+    """Write ``figure`` to a .png, .svg or .pdf file; the same figure gives the same bytes."""
     import matplotlib
 
     path = checked_path(path)
     undated: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    with matplotlib.rc_context({"svg.hashsalt": "lmma"}):  # ids of an SVG's parts are random otherwise
+    with matplotlib.rc_context({"svg.hashsalt": "lmma"}):  # otherwise element ids of an SVG are random
         figure.savefig(path, dpi=150, metadata=undated.get(path.suffix.lower()))
 
 
 def thousands(value: float, position: int | None = None) -> str:
-    """Return a number of evaluations as people read it, for a tick."""
+    """Format a number of evaluations for a tick label."""
     return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
 def draw_violation(axes: Axes, evaluations: Sequence[float], violations: Sequence[float | None]) -> None:
-    """Draw how far the best point was from feasible, with gaps where it was feasible; nothing if always."""
+    """Draw the constraint violation of the best point, if any, with gaps where the point is feasible."""
     heights = [y if y is not None and 0 < y < math.inf else math.nan for y in violations]
     if all(map(math.isnan, heights)):
         return
@@ -67,14 +67,14 @@ def draw_violation(axes: Axes, evaluations: Sequence[float], violations: Sequenc
     alone = [k for k, y in enumerate(heights) if y == y and away[k] != away[k] and away[k + 2] != away[k + 2]]
     axes.plot(
         list(evaluations)[: len(heights)], heights, color="0.4", linewidth=1.2, linestyle=(0, (4, 3)),
-        marker=".", markevery=alone, markersize=4, label="violation of the best",
+        marker=".", markevery=alone, markersize=4, label="violation of the best point",
     )  # fmt: skip
     axes.set_yscale("log")
     axes.legend(frameon=False, loc="upper right", fontsize=8)
 
 
-def quieten(axes: Axes) -> None:
-    """Leave what helps to read numbers, take the rest away."""
+def style_axes(axes: Axes) -> None:
+    """Remove the top and right spines and add a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -1,1 +1,1 @@
-"""Logs as a live page: read while they grow, drawn in a browser, served to this machine alone."""
+"""Live page of logs: read while runs write them, drawn in a browser, served to the local machine only."""

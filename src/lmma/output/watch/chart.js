@@ -1,5 +1,5 @@
 'use strict';
-// Curves as SVG: scales, ticks, a cursor. Texts enter as text, never as markup.
+// Charts as SVG: scales, ticks, a cursor. Text is inserted as text, never as markup.
 const SVG = 'http://www.w3.org/2000/svg';
 const WIDE = 440, HIGH = 230, LEFT = 58, RIGHT = 428, TOP = 8, BOTTOM = 204;
 
@@ -12,7 +12,7 @@ function make(tag, parent, text, attributes = {}, space) {
 }
 const draw = (tag, parent, attributes, text) => make(tag, parent, text, attributes, SVG);
 
-function words(value) {
+function format(value) {
   if (value === null || value === undefined) return '–';
   const size = Math.abs(value);
   if (size >= 1e6 || (size !== 0 && size < 1e-3)) return value.toExponential(3).replace(/\.?0+e/, 'e');
@@ -45,7 +45,7 @@ function logTicks(low, high) {
   if (ticks.length >= 2) return ticks;
   return linearTicks(10 ** low, 10 ** high, 4).filter(tick => tick > 0);
 }
-// A scale from values to pixels, logarithmic where that shows more.
+// Scale from values to pixels; logarithmic if requested, or by default for positive values with a wide range.
 function scaleOf(low, high, from, to, kind) {
   const log = kind !== 'linear' && kind !== 'counts' && low > 0 && (kind === 'log' || high > 20 * low);
   let bottom = log ? Math.log10(low) : low, top = log ? Math.log10(high) : high;
@@ -70,8 +70,8 @@ function chart(parent, spec, axis) {
   const caption = make('figcaption', figure, spec.title);
   const svg = draw('svg', figure, {viewBox: `0 0 ${WIDE} ${HIGH}`, tabindex: 0, role: 'img'});
   const reading = make('div', figure, undefined, {class: 'reading', 'aria-live': 'off'});
-  const everything = [...spec.curves.map(c => c.points), ...(spec.bands || []).flatMap(b => [b.low, b.high])];
-  const [least, most] = extent(everything, p => p[1]);
+  const series = [...spec.curves.map(c => c.points), ...(spec.bands || []).flatMap(b => [b.low, b.high])];
+  const [least, most] = extent(series, p => p[1]);
   const y = scaleOf(least, most, BOTTOM, TOP, spec.scale), x = scaleOf(0, axis.last || 1, LEFT, RIGHT, 'linear');
   make('small', caption, [spec.unit, y.log ? 'log' : ''].filter(Boolean).join(', '));
   for (const tick of y.ticks) {
@@ -102,15 +102,15 @@ function chart(parent, spec, axis) {
     cursor.setAttribute('visibility', where === null ? 'hidden' : 'visible');
     if (where !== null) { cursor.setAttribute('x1', x.at(where)); cursor.setAttribute('x2', x.at(where)); }
     reading.replaceChildren();
-    const said = [];
+    const texts = [];
     for (const curve of spec.curves) {
       if (curve.silent) continue;
       const point = nearest(curve.read || curve.points, where === null ? Infinity : where);
       if (!point) continue;
-      make('span', reading, `${curve.name} ${words(point[1])}`, {class: `c${curve.colour}`});
-      said.push(`${curve.name} ${words(point[1])}`);
+      make('span', reading, `${curve.name} ${format(point[1])}`, {class: `c${curve.colour}`});
+      texts.push(`${curve.name} ${format(point[1])}`);
     }
-    svg.setAttribute('aria-label', `${spec.title}: ${said.join(', ')}`);
+    svg.setAttribute('aria-label', `${spec.title}: ${texts.join(', ')}`);
   };
   const place = event => {
     const box = svg.getBoundingClientRect(), part = ((event.clientX - box.left) / box.width * WIDE - LEFT) / (RIGHT - LEFT);

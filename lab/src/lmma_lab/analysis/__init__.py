@@ -1,0 +1,1 @@
+"""Analysis of records: samples, figures and tables."""

@@ -1,0 +1,1 @@
+"""Commands that lmma-lab adds to ``lmma``, one file per command."""

@@ -1,0 +1,1 @@
+"""Parallel execution of tasks and storage of their records."""

@@ -1,1 +1,0 @@
-"""Experiments as data: what to run, a store that survives, a runner, and rules that judge records."""

@@ -1,1 +1,0 @@
-"""Tasks run side by side, their records kept."""

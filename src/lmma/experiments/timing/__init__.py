@@ -1,1 +1,0 @@
-"""What a generation costs inside: ours, other packages', and what they are made of."""

@@ -1,0 +1,1 @@
+"""Layers: features that can be wrapped around any method. Private; see docs/architecture.md."""

@@ -1,0 +1,1 @@
+"""Pulse, the default method."""

@@ -1,1 +1,0 @@
-"""Replicas of the strategy on the workers of a cluster, so that only values travel."""

@@ -1,1 +1,0 @@
-"""What strategies are put together from."""
