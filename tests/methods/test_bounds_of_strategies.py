@@ -35,7 +35,7 @@ def test_a_box_by_hand_gives_the_same_run_bit_for_bit(method, boundary, dtype):
         box.on_ask(plain.method, X, 0, len(X))
         np.testing.assert_array_equal(es.ask(), X)
         values = off_centre(X)
-        plain.tell(box.on_tell(plain.method, Told(values)).values)
+        plain.tell(box.on_tell(plain.method, Told(values, values, values)).values)
         es.tell(values)
     np.testing.assert_array_equal(es.mean, plain.mean)
     assert es.sigma == plain.sigma
