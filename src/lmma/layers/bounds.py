@@ -197,15 +197,17 @@ class Penalising(Box):
 
     def on_resample(self, method: Method, X: Array, rows: Indices, attempt: int) -> None:
         """Record distances and move candidates; a batch's variances are those of its first candidates."""
+        if not self.finite:
+            return
         for row in rows.tolist():
             self._excess[row] = self._distances(X[row : row + 1])[0]
             self.repair(X[row : row + 1], row, len(X))
 
     def _measure(self, method: Method, X: Array, first: int, rows: int) -> None:
         if not self.variances.any():
+            steps = np.asarray(1.0 if method.scale is None else method.scale, np.float64) * method.sigma
             with np.errstate(over="ignore"):
-                steps = np.square(method.sigma * (1 if method.scale is None else method.scale))
-            self.variances[...] = np.minimum(steps, LARGEST_VARIANCE)
+                self.variances[...] = np.minimum(np.square(steps), LARGEST_VARIANCE)
         if first == 0:
             self._squares[...] = 0
         if len(self._excess) != rows:
