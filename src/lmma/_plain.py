@@ -1,6 +1,6 @@
 """Python values as JSON and named arrays, without pickle, for files from untrusted sources.
 
-JSON represents None, booleans, numbers, texts and lists of these directly. Everything else
+JSON represents None, booleans, numbers, strings and lists of these directly. Everything else
 is an object with one key:
 
 =============================  =======================================================
@@ -34,7 +34,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 def encode(value: Any, arrays: Arrays, name: str, as_text: list[str] | None = None) -> Any:
     """Return ``value`` as JSON and add its arrays, with names that start with ``name``, to ``arrays``.
 
-    Values that are neither numbers, texts nor containers are stored as texts if ``as_text`` is given, and
+    Values that are not numbers, strings or containers are stored as strings if ``as_text`` is given, and
     their names are appended to it; otherwise they raise TypeError.
     """
     if isinstance(value, np.generic):
@@ -171,7 +171,7 @@ def to_json(value: Any) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """Return a value of :func:`to_json` with None for numbers that are not finite."""
+    """Replace numbers that are not finite by None in a value returned by :func:`to_json`."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):

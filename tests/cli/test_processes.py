@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -24,6 +25,16 @@ def loss(x):
         time.sleep(0.05)
     return 1000.0 - k
 """
+
+
+@contextmanager
+def inherited(disposition):
+    """Start processes with this disposition of SIGHUP: nohup sets it to ignore, a terminal to the default."""
+    before = signal.signal(signal.SIGHUP, disposition)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def wait_for(path):
@@ -101,7 +112,8 @@ def test_json_is_all_there_is_on_standard_output(lmma, tmp_path):
 def test_an_interrupt_prints_the_best_so_far(started, tmp_path, name):
     number = getattr(signal, name)
     (tmp_path / "slow.py").write_text(SLOW)
-    process = started("minimize", "slow:loss", "--dim", 2, "--popsize", 10, "--json")
+    with inherited(signal.SIG_DFL):
+        process = started("minimize", "slow:loss", "--dim", 2, "--popsize", 10, "--json")
     wait_for(tmp_path / "begun")
     process.send_signal(number)
     output, complaints = process.communicate(timeout=60)
@@ -116,8 +128,9 @@ def test_an_interrupt_prints_the_best_so_far(started, tmp_path, name):
 @posix
 def test_a_terminal_that_closes_leaves_a_checkpoint_and_the_files_asked_for(started, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
-    process = started("minimize", "slow:loss", "--dim", 2, "--popsize", 10, "--checkpoint", "run.npz",
-                      "--save-x", "x.npy", "--json")  # fmt: skip
+    with inherited(signal.SIG_DFL):
+        process = started("minimize", "slow:loss", "--dim", 2, "--popsize", 10, "--checkpoint", "run.npz",
+                          "--save-x", "x.npy", "--json")  # fmt: skip
     wait_for(tmp_path / "begun")
     while process.poll() is None:  # the system sends one SIGHUP, the shell another, at any moment
         process.send_signal(signal.SIGHUP)
@@ -133,11 +146,8 @@ def test_a_terminal_that_closes_leaves_a_checkpoint_and_the_files_asked_for(star
 def test_nohup_is_respected(started, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     words = ("minimize", "slow:loss", "--dim", 2, "--popsize", 10, "--max-evaluations", 60, "--json")
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as nohup does it
-    try:
+    with inherited(signal.SIG_IGN):
         process = started(*words)
-    finally:
-        signal.signal(signal.SIGHUP, before)
     wait_for(tmp_path / "begun")
     process.send_signal(signal.SIGHUP)
     output, _ = process.communicate(timeout=60)

@@ -183,7 +183,7 @@ def _read(
     path: Path, option: str, shape: tuple[int, int] | None = None, *, rows_of: int | None = None
 ) -> Vector:
     if not path.is_file():
-        raise UsageError(f"{option}: no such file: {path}")
+        raise UsageError(f"{option}: {path} does not exist")
     try:
         if path.suffix.lower() == ".npy":
             values = np.load(path, allow_pickle=False)

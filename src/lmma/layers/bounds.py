@@ -187,7 +187,7 @@ class Penalising(Box):
 
     @abstractmethod
     def _margins(self, width: Array) -> Array:
-        """Return the distance from each face, given the widths, up to which points are not penalised."""
+        """Return, for boxes of these widths, the distance outside a face up to which there is no penalty."""
 
     def on_ask(self, method: Method, X: Array, first: int, rows: int) -> None:
         """Record the distances of candidates from the box, then move them into it."""

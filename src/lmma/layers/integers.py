@@ -268,11 +268,11 @@ class NeighbourSearch:
         return bool(np.all(self._integers.deviation <= SMALL_STEP))
 
     def remaining(self, x: Array, most: int) -> Indices:
-        """Return the numbers of the next neighbours of ``x`` to evaluate, at most ``most``."""
-        numbers = np.arange(self.evaluated, self.count)
+        """Return the indices of the next neighbours of ``x`` to evaluate, at most ``most``."""
+        indices = np.arange(self.evaluated, self.count)
         columns, values = self._changes(x)
         exists = np.flatnonzero((values != x[columns])[self.evaluated :])
-        return numbers[exists[:most]]
+        return indices[exists[:most]]
 
     def points(self, x: Array, numbers: Indices) -> Array:
         """Return the neighbours of ``x`` that have these ``numbers``, one per row."""

@@ -271,7 +271,7 @@ class ES(Method):
             self.sigma *= math.exp(0.2 + self.parameters.c_sigma / self.parameters.d_sigma)
 
     def _longest_step(self) -> float:
-        """Return the upper limit, per coordinate, on a typical step lengthened because of ties."""
+        """Return the length per coordinate beyond which ties no longer lengthen steps."""
         scale = 1.0
         if self.scale is not None:
             integers = self.settings.integers

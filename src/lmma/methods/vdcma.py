@@ -88,7 +88,7 @@ class ScaledDirection(Transform):
         self.projections = with_opposites(self.projections, count)
 
     def replaced(self, rows: Indices, z: Array) -> None:
-        """Project the new z on u."""
+        """Project the new z onto u."""
         self.projections[rows] = z @ self._direction()[1]
 
     def apply(self, z: Array, out: Array | None = None) -> Array:

@@ -261,7 +261,7 @@ class RunOptions:
                     "would overwrite the other"
                 )
         if self.archive_new and self.archive is None:
-            raise ValueError("archive_new=True needs archive=")
+            raise error("{archive_new[True]} needs {archive[=]}")
 
     def _check_space(self) -> None:
         """Raise if a space contradicts other arguments; a tree defines neither bounds nor integers."""

@@ -131,7 +131,7 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     # Export
 
     def to_dict(self, *, history: bool = False) -> dict[str, Any]:
-        """Return the result as plain numbers, texts, lists and dicts.
+        """Return the result as plain numbers, strings, lists and dicts.
 
         ``learned`` and ``hess_inv`` are omitted, and ``history`` unless it is asked for. With a space, ``x``
         has the values in the user's units, and ``units`` their units.

@@ -345,7 +345,7 @@ class StrategyStops(Rule):
         return None
 
     def _rounded(self, reason: str, value: float, strategy: Strategy) -> str:
-        """Return the template to use if float32 is the limiting factor, else an empty text."""
+        """Return the template to use if float32 is the limiting factor, else an empty string."""
         measured = {"tolx": {"step": value}, "tolfun": {"difference": value}}.get(reason, {})
         return self.ROUNDED[reason] if below_float32_digits(strategy, **measured) else ""
 

@@ -161,7 +161,7 @@ class Tree:
         return steps
 
     def bounds(self, bounds: Any) -> Any:
-        """Return bounds for the vector from a dict of path: (low, high); return anything else unchanged."""
+        """Convert a dict of path: (low, high) to bounds of the vector; return anything else unchanged."""
         if not isinstance(bounds, Mapping):
             return bounds
         sides = [{}, {}]  # type: list[dict[str, Any]]

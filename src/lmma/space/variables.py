@@ -92,7 +92,7 @@ class Number(SearchVariable):
 
     @property
     def unit_of_measure(self) -> str:
-        """The unit."""
+        """The unit of the value, such as ``kg/s``; empty if it has none."""
         return self.unit
 
 

@@ -43,7 +43,7 @@ def wins(records: Records, method: str) -> tuple[int, int]:
 
 
 def seconds_figure(records: Records, methods: Sequence[str]) -> FigureData:
-    """Return CPU seconds to the target over n, with one panel per function; peers are dashed.
+    """Return a figure of CPU seconds to the target over n, one panel per function, with peers dashed.
 
     Runs that did not reach the target are marked at the time they ended.
     """

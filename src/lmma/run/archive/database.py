@@ -97,7 +97,7 @@ def check_file(path: Path) -> bool:
         return True  # Database.__init__ checks its contents
     if os.path.exists(f"{path}-wal"):  # only a database has one
         raise error_of(path, ValueError("the header is not that of a database"))
-    raise ArchiveError(f"{path} is not an archive of lmma: choose another name")
+    raise ArchiveError(f"{path} exists and is not an lmma archive")
 
 
 class Database:
@@ -277,7 +277,7 @@ def is_intact(key: Any, value: Any, constraints: Any, status: Any, reason: Any, 
 
 
 def text_of(numbers: npt.NDArray[np.float64], functions: int = 0) -> str:
-    """Return constraint values as JSON; infinity is 9e999, which JSON can spell, and NaN is null.
+    """Return constraint values as JSON; infinity is written as 9e999, which is valid JSON, and NaN as null.
 
     With constraint ``functions``, the values start with the number of those of fun and of each function. The
     text then has a list for each of them.
