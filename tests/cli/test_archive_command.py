@@ -127,7 +127,7 @@ def test_a_resumed_run_asks_before_it_writes_an_archive(folder, capsys):
 
 @pytest.mark.parametrize(("words", "message"), [
     (["export", "none.db", "a.csv"], "does not exist"),
-    (["export", "space.toml", "a.csv"], "is not an archive"),
+    (["export", "space.toml", "a.csv"], "is not an lmma archive"),
     (["export", "runs.db", "a.xls"], "must end in"),
     (["export", "runs.db", "runs.db"], "is the input file"),
     (["export", "runs.db", "a.db", "--best", "3"], "--best cannot be combined"),

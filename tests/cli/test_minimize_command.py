@@ -246,7 +246,7 @@ def test_only_files_that_were_asked_for_appear(result, tmp_path):
     (["minimize", "sphere", "--tolx", "-1"], "at least 0"),
     (["minimize", "sphere", "--x0", "a,b"], "--x0 must be comma-separated numbers"),
     (["minimize", "sphere", "--x0", "1,nan"], "--x0 must be finite"),
-    (["minimize", "sphere", "--x0", "missing.npy"], "no such file"),
+    (["minimize", "sphere", "--x0", "missing.npy"], "does not exist"),
     (["minimize", "sphere", "--x0", "1,2", "--dim", "3"], "--dim is 3"),
     (["minimize", "sphere", "--plot", "a.gif"], ".png, .svg or .pdf"),
     (["minimize", "sphere", "--plot", "nowhere/a.png"], "no such directory"),

@@ -184,7 +184,7 @@ class Bbob(LargeScale):
 
 @dataclass(frozen=True)
 class BbobConstrained(LargeScale):
-    """Runs on one function of COCO's suite bbob-constrained: 9 functions, each with 6 different numbers of constraints."""
+    """Runs on one function of COCO's suite bbob-constrained: 9 functions, each with 6 sets of constraints."""
 
     suite = kind = "bbob-constrained"
     dims = (2, 3, 5, 10, 20, 40)

@@ -227,9 +227,8 @@ def _noise(kind: str, found: Findings) -> str:
         else "ranks become unreliable as steps get shorter" if share > advice.NOISE_LOW
         else "negligible until steps are short"
     )  # fmt: skip
-    return (
-        f"repeated calls scatter by {found.level:.2g}, {share:.2g} times the change over one step: {effect}"
-    )
+    times = f"{share:.2g} times" if share < 1000 else "more than 1,000 times"
+    return f"repeated calls scatter by {found.level:.2g}, {times} the change over one step: {effect}"
 
 
 def noise_share(found: Findings) -> float:

@@ -57,8 +57,11 @@ def whole_number(text: str, least: int = 0) -> int:
     try:
         value: float = int(text)
     except ValueError:
-        value = number(text)
-    if value != int(value) or value < least:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+    if not math.isfinite(value) or value != int(value) or value < least:
         raise ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
     return int(value)
 
@@ -145,8 +148,8 @@ def integers(text: str, n: int) -> npt.NDArray[np.bool_]:
         first, _, last = word.partition("-")
         try:
             low, high = whole_number(first), whole_number(last or first)
-        except ArgumentTypeError as error:
-            raise UsageError(f"--integers: {error}") from None
+        except ArgumentTypeError:
+            raise UsageError(f"--integers must be all, or indices such as 3,7-12; got {text!r}") from None
         if not low <= high < n:
             raise UsageError(f"--integers: {word} is outside the {n} variables, which are numbered from 0")
         chosen[low : high + 1] = True

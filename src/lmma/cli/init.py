@@ -97,7 +97,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
     parser.add_argument(
-        "folder", metavar="FOLDER", nargs="?", default=".", help="folder for the files (default: the current folder)"
+        "folder",
+        metavar="FOLDER",
+        nargs="?",
+        default=".",
+        help="folder for the files (default: the current folder)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
 

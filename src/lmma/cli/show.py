@@ -120,6 +120,8 @@ def describe(file: Path) -> Description:
         return _archive(file)
     if b"\0" in head:  # not text
         return Description(_extension_rows(file, head))
+    if head.strip() and not head.lstrip().startswith(b"{"):
+        raise UsageError(f"{file} is not a checkpoint, log, archive or result of lmma")
     return _log(file)
 
 

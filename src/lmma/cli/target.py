@@ -38,10 +38,7 @@ def find_target(
     """Return the objective that the arguments name, or raise UsageError."""
     if (name is None) == (command is None):
         given = "neither" if name is None else "both"
-        raise UsageError(
-            f"expected either TARGET (a problem or module:function) or --command, got {given}"
-            " (see lmma minimize --help)"
-        )
+        raise UsageError(f"expected either TARGET (a problem or module:function) or --command, got {given}")
     if command is not None:
         if vectorized:
             raise UsageError("--vectorized cannot be combined with --command: a program takes one candidate")
@@ -111,7 +108,10 @@ def import_object(name: str, argument: str) -> Any:
         inner = next((f for f in reversed(frames) if "importlib" not in f.filename), None)
         in_module = inner is not None and inner.filename != __file__
         where = f" at {inner.filename}:{inner.lineno}" if in_module and inner is not None else ""
-        raise UsageError(f"cannot import {module_name!r}{where}: {type(error).__name__}: {error}") from None
+        option = f"{argument}: " if argument.startswith("--") else ""
+        raise UsageError(
+            f"{option}cannot import {module_name!r}{where}: {type(error).__name__}: {error}"
+        ) from None
     try:
         return functools.reduce(getattr, path.split("."), module)
     except AttributeError:

@@ -223,7 +223,7 @@ class Evaluator(ABC):
                 self._raise(
                     failed.exception(),
                     "lmma: fun raised this before it had returned any value; if it fails only at some "
-                    "points, return float('nan') there",
+                    "points, return NaN there (a program prints nan)",
                 )
             self._first_failure = self._first_failure or failed
         self.record.count(failure, rows)
@@ -237,7 +237,7 @@ class Evaluator(ABC):
         self._raise(
             first.exception(),
             "lmma: every evaluation of the first generation failed with this error; at points where fun "
-            "cannot be evaluated, return float('nan')",
+            "cannot be evaluated, return NaN (a program prints nan)",
         )
 
     def _raise(self, error: BaseException, note: str = "") -> NoReturn:

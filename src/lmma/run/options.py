@@ -247,7 +247,7 @@ class RunOptions:
 
     def _check_files(self) -> None:
         """Raise for an invalid path, or for one file used for two purposes."""
-        from lmma._text import shown
+        from lmma._text import InvalidValue, shown
 
         saved: Any = getattr(self.checkpoint, "file", self.checkpoint)  # of a Checkpoint
         files = {"checkpoint": saved, "log": self.log, "archive": self.archive}
@@ -261,7 +261,7 @@ class RunOptions:
                     "would overwrite the other"
                 )
         if self.archive_new and self.archive is None:
-            raise error("{archive_new[True]} needs {archive[=]}")
+            raise InvalidValue("{archive_new[True]} needs {archive[=]}")
 
     def _check_space(self) -> None:
         """Raise if a space contradicts other arguments; a tree defines neither bounds nor integers."""
