@@ -180,4 +180,4 @@ def test_integers_by_number(result):
 
 def test_integers_that_are_not_there_are_rejected(complaint):
     assert "is outside the 3 variables" in complaint("sphere", "--dim", "3", "--integers", "1-9")
-    assert "expected" in complaint("sphere", "--dim", "3", "--integers", "x")
+    assert "must be all, or indices" in complaint("sphere", "--dim", "3", "--integers", "x")

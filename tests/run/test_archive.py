@@ -550,7 +550,7 @@ def test_other_files_are_rejected_and_left_alone(tmp_path):
     for file in (text, database):
         before = file.read_bytes()
         for new in (False, True):
-            with pytest.raises(ArchiveError, match="is not an lmma archive|another program"):
+            with pytest.raises(ArchiveError, match=r"is not an lmma archive|another program"):
                 lmma.minimize(sphere, X0, 0.5, archive=file, archive_new=new)
         assert file.read_bytes() == before
         assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "other.db"]
