@@ -266,9 +266,10 @@ class Strategy:
         continues from there.
         """
         self._check_no_pending("ask")
-        if len(neighbours := self._neighbours_to_poll()):
+        if self.convergence.neighbours is not None and len(neighbours := self._neighbours_to_poll()):
             return self._ask_neighbours(neighbours, out)
-        rows, method = self.batch_size, self.method
+        method = self.method
+        rows = method.batch_size
         choices = self.choices if self.layers else None
         out = checked_out(out, (rows, len(self.record.best_x)), method.settings.dtype)
         X = out if choices is None else choices.allocate(rows, out.dtype)
