@@ -268,8 +268,7 @@ class Strategy:
         self._check_no_pending("ask")
         if self.convergence.neighbours is not None and len(neighbours := self._neighbours_to_poll()):
             return self._ask_neighbours(neighbours, out)
-        method = self.method
-        rows = method.batch_size
+        rows, method = self.batch_size, self.method
         choices = self.choices if self.layers else None
         out = checked_out(out, (rows, len(self.record.best_x)), method.settings.dtype)
         X = out if choices is None else choices.allocate(rows, out.dtype)
