@@ -17,9 +17,9 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """\
 # Arguments of a run
 
-Every argument is declared once, in [run/options.py](../src/lmma/run/options.py); this page is made from
-there. `lmma.minimize(fun, x0, sigma0, ...)` takes them by name, `lmma minimize TARGET` as options.
-`rng` may also be written `seed`, and constants of a method are given by their own names:
+This page is generated from [run/options.py](../src/lmma/run/options.py), which declares every argument.
+`lmma.minimize(fun, x0, sigma0, ...)` takes them by name, `lmma minimize TARGET` as options.
+`seed` is a synonym of `rng`. Constants of a method are passed by name:
 `lmma.minimize(..., m=20)`.
 
 | in Python | on the command line | default | meaning |
@@ -29,9 +29,9 @@ there. `lmma.minimize(fun, x0, sigma0, ...)` takes them by name, `lmma minimize 
 REASONS = """
 ## Why a run ends
 
-`result.reason` is the first word below, `result.status` the number, `result.success` whether the run did
-what it was asked to do; with `ftarget` set, only reaching it is a success. After those marked so, `restarts=`
-starts again.
+The columns are `result.reason`, `result.status` and `result.success`. With `ftarget` set, only reaching the
+target is a success. After a reason marked under *restarts*, `restarts=` starts a new search.
+[Why did it stop?](start/stop.md) has advice for each reason.
 
 | reason | status | success | restarts | message |
 |---|---|---|---|---|
