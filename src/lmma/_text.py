@@ -180,7 +180,7 @@ _ARGUMENTS_ELSEWHERE = {  # template of the advice -> names in SciPy, pycma, Opt
     "use {bounds[=]}": "lb ub lower upper bound limits",
     "use {tolx[=]} and {tolfun[=]}": "tol ftol xtol fatol xatol gtol",
     "use {callback[=]}": "callbacks cb",
-    "lmma uses no derivatives: remove it": "jac hess hessp grad gradient",
+    "remove it, because lmma uses no derivatives": "jac hess hessp grad gradient",
     "pass each option as an argument, such as {maxfevals[1000]}": "options opts inopts settings",
 }
 

@@ -151,7 +151,7 @@ OUT_OF_RANGE = [{"lr": 0.0}, {"lr": math.nan}, {"momentum": 1.0}, {"vectors": -1
 
 @pytest.mark.parametrize("option", OUT_OF_RANGE, ids=str)
 def test_options_out_of_range_are_rejected(option):
-    with pytest.raises(ValueError, match=f"{next(iter(option))} is out of range"):
+    with pytest.raises(ValueError, match=f"{next(iter(option))} must be "):
         LMMA([torch.nn.Parameter(torch.ones(2))], **option)
 
 

@@ -93,7 +93,7 @@ def test_the_gallery_shows_original_difference_and_adversarial(campaigns, digits
         assert np.allclose(pictures[1], record.adversarial - x0)
         assert np.allclose(pictures[2], record.adversarial)
         assert f"image {record.image}: {record.label}" in shown[3 * k].get_title()
-        assert f"taken for {record.found}" in shown[3 * k + 2].get_title()
+        assert f"classified as {record.found}" in shown[3 * k + 2].get_title()
     save(figure, tmp_path / "gallery.png")
     assert size_of(tmp_path / "gallery.png") == (round(9.9 * 150), round(3.8 * 150))
     assert len(colours_in(tmp_path / "gallery.png")) > 10  # shades of grey

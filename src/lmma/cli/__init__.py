@@ -28,7 +28,7 @@ COMMANDS = {
         "resume": "continue a run saved by minimize --checkpoint",
         "show": "describe a checkpoint, log, archive, store or result without running anything",
         "export": "write the evaluations of a minimize --archive file as a table",
-        "plot": "plot a finished or running run from its minimize --log or --archive file",
+        "plot": "plot a run, finished or in progress, from its minimize --log or --archive file",
         "watch": "show runs on a live page in the browser, from their minimize --log files",
         "methods": "list the methods with their cost per sample and memory use",
         "problems": "list the built-in problems",
@@ -79,7 +79,7 @@ def _with_advice(message: str) -> str:
     from lmma.cli.options import as_flag
 
     def spell(name: str, value: str = "") -> str:
-        return "leaving out --quiet" if name == "progress" else as_flag(name, value)
+        return "omitting --quiet" if name == "progress" else as_flag(name, value)
 
     advice = used_elsewhere(unknown[1].replace("-", "_"), spell)
     return f"unrecognized argument --{unknown[1]}: {advice}" if advice else message

@@ -21,7 +21,7 @@ examples:
 """
 
 MODEL = '''\
-"""The objective of space.toml: a tank of 2 m3 that is cheap and keeps warm. Replace it by your model.
+"""The objective of space.toml: a tank of 2 m3 that is cheap and keeps warm. Replace it with your model.
 
 The function is called with one value per variable, by name, and returns a number: smaller is better. To
 maximise, return the negative value. An exception or NaN is a failed evaluation: counted, and ranked last.
@@ -60,7 +60,7 @@ SPACE = """\
 # real: between the two limits. The unit is shown with the result.
 diameter = { real = [0.5, 2.5], unit = "m" }
 wall = { real = [1, 20], unit = "mm" }
-# log: for a variable of which the order of magnitude is unknown
+# log: for a variable whose order of magnitude is unknown
 insulation = { real = [1e-3, 1], log = true, unit = "m" }
 # integer: whole numbers, limits included
 ribs = { integer = [0, 8] }
@@ -68,7 +68,7 @@ ribs = { integer = [0, 8] }
 material = { choice = ["steel", "stainless", "aluminium"] }
 # shape: an array of numbers, such as ten thicknesses
 # thickness = { real = [1, 20], unit = "mm", shape = 10 }
-# a value alone is passed on and not varied
+# a plain value is a constant, passed to the model
 # gravity = 9.81
 
 [run]
@@ -84,7 +84,7 @@ seed = 1
 # workers = -1
 # seconds after which an evaluation is abandoned
 # timeout = 600
-# files to continue from after a kill (lmma resume run.npz), and to watch (lmma watch run.jsonl)
+# files to resume an interrupted run from (lmma resume run.npz), and to watch (lmma watch run.jsonl)
 # checkpoint = "run.npz"
 # log = "run.jsonl"
 # search again elsewhere after convergence, for functions with several minima

@@ -33,8 +33,8 @@ TARGET
 
   module:function is imported with the current directory on the path. The function takes a NumPy vector
   and returns a number. An exception or NaN is a failed evaluation: it is counted and ranked last. An
-  exception before the first value ends the run: a programming error at once, any other if the whole first
-  generation raises it.
+  exception before the first value ends the run: a programming error immediately, any other if the whole
+  first generation raises it.
 
   --command runs a program for each candidate. The candidate is written to a temporary file, one number
   per line, and its path replaces {{file}}; without {{file}} it is sent to standard input. The last line of

@@ -150,5 +150,5 @@ def _program(command: str, space: Space | None) -> Target:
     except ValueError as error:
         raise UsageError(f"--command: {error}") from None
     if shutil.which(program.argv[0]) is None:
-        raise UsageError(f"--command: no executable program {program.argv[0]!r}")
+        raise UsageError(f"--command: program {program.argv[0]!r} not found or not executable")
     return Target(command, program)

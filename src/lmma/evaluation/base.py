@@ -223,7 +223,7 @@ class Evaluator(ABC):
                 self._raise(
                     failed.exception(),
                     "lmma: fun raised this before it had returned any value; if it fails only at some "
-                    "points, return NaN there (a program prints nan)",
+                    "points, return NaN there; a program prints nan",
                 )
             self._first_failure = self._first_failure or failed
         self.record.count(failure, rows)
@@ -237,7 +237,7 @@ class Evaluator(ABC):
         self._raise(
             first.exception(),
             "lmma: every evaluation of the first generation failed with this error; at points where fun "
-            "cannot be evaluated, return NaN (a program prints nan)",
+            "cannot be evaluated, return NaN; a program prints nan",
         )
 
     def _raise(self, error: BaseException, note: str = "") -> NoReturn:
@@ -453,7 +453,7 @@ class VectorizedCall:
     """Calls a vectorised ``fun`` with rows that it must not change.
 
     If ``fun`` changed them, its values would be attributed to the wrong candidates. It receives a read-only
-    view. If it rejects that at the first call, as compiled code does that asks for a writable buffer, it
+    view. If it rejects that at the first call, as compiled code that needs a writable buffer does, it
     receives copies, which are compared with the rows afterwards.
     """
 

@@ -43,8 +43,8 @@ class Mapped(Evaluator):
             count += 1
         if count != len(rows) or batch.pending.any():
             raise ValueError(
-                f"workers(fun, candidates) returned {count} answers for {len(rows)} candidates, or other "
-                "objects than fun returned: it must behave like map"
+                f"workers(fun, candidates) returned {count} answers for {len(rows)} candidates, or "
+                "objects that fun did not return: it must behave like map"
             )
         return collect_values(self, batch)
 

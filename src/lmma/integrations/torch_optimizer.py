@@ -75,16 +75,16 @@ class LMMA(torch.optim.Optimizer):  # type: ignore[misc]  # PyTorch may be absen
         csa: float = 0.0,
         weight_decay: float = 0.0,
     ) -> None:
-        for name, value, fits in (
-            ("lr", lr, lr > 0),
-            ("momentum", momentum, 0 <= momentum < 1),
-            ("vectors", vectors, isinstance(vectors, int) and vectors >= 0),
-            ("strength", strength, strength >= 0),
-            ("csa", csa, 0 <= csa < 1),
-            ("weight_decay", weight_decay, weight_decay >= 0),
+        for name, value, fits, wanted in (
+            ("lr", lr, lr > 0, "positive"),
+            ("momentum", momentum, 0 <= momentum < 1, "in [0, 1)"),
+            ("vectors", vectors, isinstance(vectors, int) and vectors >= 0, "an integer of at least 0"),
+            ("strength", strength, strength >= 0, "at least 0"),
+            ("csa", csa, 0 <= csa < 1, "in [0, 1)"),
+            ("weight_decay", weight_decay, weight_decay >= 0, "at least 0"),
         ):
             if not fits or not math.isfinite(value):
-                raise ValueError(f"{name} is out of range, got {value!r}")
+                raise ValueError(f"{name} must be {wanted} and finite, got {value!r}")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "vectors": vectors, "strength": strength, "csa": csa,
             "weight_decay": weight_decay,

@@ -1,4 +1,4 @@
-"""Check that a strategy fits in memory, and that a file does not ask for more than it can have needed."""
+"""Check that a strategy fits in memory, and that a file does not request an implausible amount of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_saved_options(
     """
     usual, more = cls.memory(n, popsize, itemsize), cls.memory_of_options(n, popsize, itemsize, options)
     if usual > max(LARGEST, EXPANSION * stored) or more > max(UNQUESTIONED, EXPANSION * stored):
-        raise ValueError(f"its search needs {usual + more:,} bytes, too many for a file of {stored:,}")
+        raise ValueError(f"its search needs {usual + more:,} bytes, too many for a file of {stored:,} bytes")
 
 
 def check_saved_popsize(strategy: Strategy, popsize: int) -> None:

@@ -27,7 +27,7 @@ _PLAIN = {
             functions.different_powers,
             "powers from 2 to 6: the scales diverge near the optimum",
         ),
-        _plain(functions.rastrigin, "a sphere with waves: about 10^n local optima, for restarts"),
+        _plain(functions.rastrigin, "a sphere with waves: about 10^n local optima; a test of restarts"),
     )
 }
 

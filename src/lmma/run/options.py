@@ -184,7 +184,7 @@ class RunOptions:
         "maximum number of snapshots in result.history (True: 1000, False: none)",
         library_only="--plot and --log show the same")
     log: str | os.PathLike[str] | None = option(None,
-        "write a log of the run as JSON lines, for lmma plot",
+        "write a log of the run as JSON lines, for lmma plot and lmma watch",
         "--log", "file", metavar="FILE", group="evaluation options")
     progress: bool = option(False,
         "show a progress line on standard error",

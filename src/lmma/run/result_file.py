@@ -126,7 +126,8 @@ def _encoded(result: Mapping[str, Any]) -> tuple[Header, Arrays]:
         arrays["vector_seen"] = names.encode(result["x_seen"])
     if as_text:
         known = sorted({name.removeprefix("structure.").partition(".")[2] or name for name in as_text})
-        warning = f"load() without like= has texts for values that save() could not store: {', '.join(known)}"
+        listed = ", ".join(known)
+        warning = f"without like=, load() returns texts for values that save() could not store: {listed}"
         values["warnings"] = [*values.get("warnings", []), one_line(warning)]
     header: Header = {
         "values": values,
@@ -337,7 +338,9 @@ def _restored_strategy(about: dict[str, Any], result: RunResult, arrays: Arrays,
     stored = max(size, sum(array.nbytes for array in arrays.values()))
     check_saved_options(kind, len(mean), popsize, np.dtype(dtype).itemsize, options, stored)
     if (needed := 8 * sum(map(len, categories.values()))) > max(LARGEST, EXPANSION * size):
-        raise ValueError(f"its learned parameters need {needed:,} bytes, too many for a file of {size:,}")
+        raise ValueError(
+            f"its learned parameters need {needed:,} bytes, too many for a file of {size:,} bytes"
+        )
     if (scale := arrays.get("learned.scale")) is not None:
         _require(scale.shape == (len(mean) - len(categories),), "learned")
         state["scale"] = scale

@@ -376,7 +376,7 @@ static const char *fault_of(Forest *f)
                 if (word[0] >= payloads) fault = "a leaf names a class that does not exist";
                 if (expected != i + 1) fault = "children do not follow their parents";
             } else {
-                if (feature >= f->n_used) fault = "a node asks for a feature that does not exist";
+                if (feature >= f->n_used) fault = "a node uses a feature that does not exist";
                 if (i + offset >= end || offset < 2) fault = "a child lies outside its tree";
                 levels[depth] = ++level;
                 pending[depth++] = i + offset; /* depth < nodes seen <= longest */

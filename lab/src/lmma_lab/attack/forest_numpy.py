@@ -57,7 +57,7 @@ class Forest:
             return "a feature lies outside the input"
         end = np.repeat(roots[1:], np.diff(roots))[inner]
         if (feature[inner] >= used.size).any() or (not used.size and inner.any()):
-            return "a node asks for a feature that does not exist"
+            return "a node uses a feature that does not exist"
         child = np.flatnonzero(inner) + self.offset[inner]
         if (child >= end).any() or (self.offset[inner] < 2).any():
             return "a child lies outside its tree"

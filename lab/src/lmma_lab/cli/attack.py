@@ -25,8 +25,8 @@ than a minute. For MNIST, pass --download, or --data with the folder of its four
 
 To attack your own classifier, pass --model module:predict_proba, a function from rows to class probabilities,
 and --data with an .npz file or module:function. The data are X, one image per row, and y, the column of each
-image's class; optionally high, the brightest value, and shape. Modules are also imported from
-the current directory.
+image's class; optionally high, the brightest value, and shape. Modules are also imported from the current
+directory.
 
 The folder --out receives store.sqlite with every finished image, one .csv per method, gallery.png,
 progress.png, success.png, table.md and index.html. For MNIST it also receives ledger.md, which checks the

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-peers", action="store_true", help="skip other packages")
     parser.add_argument(
         "--out",
-        metavar="DIR",
+        metavar="OUT",
         type=Path,
         default=Path("lmma-bench"),
         help="output folder (default: lmma-bench)",

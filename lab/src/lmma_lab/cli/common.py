@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def add_campaign_arguments(parser: argparse.ArgumentParser, out: str) -> None:
     """Add the arguments for the output folder, the workers and dry runs."""
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path(out), help=f"output folder (default: {out})"
+        "--out", metavar="OUT", type=Path, default=Path(out), help=f"output folder (default: {out})"
     )
     parser.add_argument(
         "--workers",

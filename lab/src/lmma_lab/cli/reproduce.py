@@ -79,10 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         action="append",
-        help="first import records written by --export, possibly on another machine; repeatable",
+        help="before the runs, import records written by --export, possibly elsewhere; may be repeated",
     )
     parser.add_argument(
-        "--export", metavar="DIR", type=Path, help="finally write all records to DIR as text files"
+        "--export", metavar="DIR", type=Path, help="at the end, write all records to DIR as text files"
     )
     add_campaign_arguments(parser, "lmma-reproduction")
 

@@ -92,7 +92,7 @@ def attack_gallery(
         right.imshow(record.adversarial.reshape(shape), cmap="gray", vmin=0, vmax=high)
         left.set_title(f"image {record.image}: {name[record.label]}", fontsize=8)
         middle.set_title(f"difference, times {high / 2 / boost:.0f}", fontsize=8)
-        right.set_title(f"taken for {name[record.found]}, L2 {record.l2:.3g}", fontsize=8)
+        right.set_title(f"classified as {name[record.found]}, L2 {record.l2:.3g}", fontsize=8)
     return figure
 
 

@@ -169,7 +169,8 @@ class ReplicatedDriver(ClusterDriver):
         useless = self._useless_states.get(worker.token, 0)
         if useless >= MAX_USELESS_STATES:
             raise ClusterError(
-                f"worker {worker.name} cannot evaluate, although the state was sent again {useless} times"
+                f"worker {worker.name} cannot evaluate, although the state was sent again {useless} "
+                "times: pass the cluster without Replicated"
             )
         worker.ready = False
         self._useless_states[worker.token] = useless + 1

@@ -30,8 +30,8 @@ Array = npt.NDArray[np.float64]
 # arguments of minimize() that train() does not support, and the remedy
 UNSUPPORTED = {
     "ftarget": "use solved=, the mean reward over fresh episodes",
-    "vectorized": "drop it, environments of one process always advance together",
-    "common_random_numbers": "drop it, all candidates of a generation always get the same episodes",
+    "vectorized": "remove it, because environments of one process always advance together",
+    "common_random_numbers": "remove it, because all candidates of a generation always get the same episodes",
     "args": "use env_options=, or a function that creates the environment",
     **dict.fromkeys(
         ("bounds", "boundary", "integrality", "space", "inject"),

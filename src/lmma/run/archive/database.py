@@ -97,7 +97,7 @@ def check_file(path: Path) -> bool:
         return True  # Database.__init__ checks its contents
     if os.path.exists(f"{path}-wal"):  # only a database has one
         raise error_of(path, ValueError("the header is not that of a database"))
-    raise ArchiveError(f"{path} is not an lmma archive")
+    raise ArchiveError(f"{path} is not an lmma archive: use another file")
 
 
 class Database:
