@@ -131,7 +131,7 @@ def read(path: str | os.PathLike[str], kind: Kind = CHECKPOINT) -> tuple[Header,
 
 
 def header_of(path: Path) -> Header:
-    """Return the header of a file without verifying its checksum; unreadable files raise."""
+    """Return the header of a file without verifying its checksum; raise an error if it is unreadable."""
     with zipfile.ZipFile(path) as archive:
         header: Header = read_json(_array(archive, HEADER, path.stat().st_size).tobytes())
     return header

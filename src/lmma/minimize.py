@@ -237,11 +237,11 @@ def minimize(
     Raises
     ------
     ValueError, TypeError
-        For an invalid argument; the message names it, its value and the remedy. Also if ``fun`` returns
-        something else than a number from the start.
+        For an invalid argument; the message names it, its value and the remedy. Also if the first
+        values of ``fun`` are not numbers.
     Exception
-        What ``fun`` raises before it has returned any value, see ``on_error``. Later, a failed evaluation is
-        not an error, unless ``on_error="raise"``.
+        An exception of ``fun`` before it has returned any value, see ``on_error``. Later, a failed evaluation
+        is not an error, unless ``on_error="raise"``.
     MemoryError
         If the method does not fit into the free memory; the message names one that does.
     CheckpointError

@@ -177,7 +177,7 @@ def suggestions(kind: str, found: Findings, probe: Probe) -> dict[str, Any]:
 
 
 def many_valleys(kind: str, found: Findings) -> bool:
-    """Return whether the lines show many local minima, whatever the kind; noise could imitate them."""
+    """Return whether the lines show many local minima; False for noisy kinds, where noise imitates them."""
     return kind not in ("noisy", "structureless") and found.turning_points >= VALLEYS
 
 
@@ -187,7 +187,7 @@ def on_plateau(found: Findings) -> bool:
 
 
 def tolerance(kind: str, found: Findings, probe: Probe) -> float | None:
-    """Return ``tolfun`` for a function of small values; None if the default suits, or none can be known.
+    """Return ``tolfun`` for a function of small values; None if the default suits or it is unknown.
 
     It is never smaller than rounding errors or scatter, below which values cannot converge.
     """

@@ -124,12 +124,12 @@ class CheckResult:
 
 
 def _keywords(arguments: dict[str, Any], otherwise: str) -> str:
-    """Return arguments as they are typed; ``otherwise`` is the expression for a long one."""
+    """Return arguments as source code; ``otherwise`` is the expression for a long one."""
     return ", ".join(f"{name}={_literal(value, otherwise.format(name))}" for name, value in arguments.items())
 
 
 def _literal(value: Any, otherwise: str) -> str:
-    """Return a value as a Python literal, or ``otherwise`` if it has none or a long one."""
+    """Return a value as a Python literal, or ``otherwise`` if it has none or it is too long."""
     plain = _as_builtin(value)
     try:
         text = repr(plain)

@@ -266,7 +266,7 @@ def _checkpoint(file: Path) -> Description:
 
 
 def _larger_budget(ended: str | None) -> str:
-    """Return the option to raise if the run used up a budget; otherwise it would end at once."""
+    """Return the option to raise if the run used up a budget; otherwise it would end immediately."""
     flags = {"Evaluation": "--max-evaluations", "Generation": "--max-generations", "Time": "--max-time"}
     used = next((flag for word, flag in flags.items() if (ended or "").startswith(f"{word} limit")), "")
     return f" with a larger {used}" if used else ""

@@ -225,7 +225,7 @@ class Summary:
 
 
 def named_rows(point: Point, hint: str) -> list[tuple[str, str]]:
-    """Return one row per variable of a point, at most NAMED; ``hint`` tells how to get the others."""
+    """Return one row per variable of a point, at most NAMED; ``hint`` describes how to get the others."""
     lines = point.lines(NAMED)
     if (more := len(point.values) - len(point.fixed) - len(lines)) > 0:
         lines.append(f"and {more:,} more ({hint})")

@@ -33,7 +33,7 @@ class Outcome:
 
 
 class Evaluated(NamedTuple):
-    """One evaluation that has ended."""
+    """A finished evaluation."""
 
     key: bytes
     x: Array
@@ -115,7 +115,7 @@ class Designs(Cache):
         return {"designs": designs, "values": np.array([plain[key] for key in keys], dtype=np.float64)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore a state of :meth:`get_state`; raise ValueError if it is invalid."""
+        """Restore a state returned by :meth:`get_state`; raise ValueError if it is invalid."""
         designs, values = state["designs"], state["values"]
         if not (_is_array(designs, np.uint8, 2) and _is_array(values, np.float64, 1)):
             raise ValueError("designs")

@@ -25,7 +25,7 @@ __all__ = ["Objective", "objective"]
 def objective(
     params: Any, loss: Callable[..., Any], *, batch: Any = None, chunk: int | None = None
 ) -> Objective:
-    """Return an objective for ``minimize(fun, params, ...)``, which evaluates a generation at a time.
+    """Return an objective for ``minimize(fun, params, ...)`` that evaluates a whole generation per call.
 
     The objective is ``jit(vmap(loss))``. Every call evaluates ``chunk`` candidates, by default the number in
     the first call, and pads smaller batches with copies. So restarts and repeated evaluations do not

@@ -28,7 +28,7 @@ __all__ = ["LMMA", "Objective", "objective"]
 def objective(
     model: Any, loss: Callable[..., Any], *, batch: Any = None, chunk: int | None = None
 ) -> Objective:
-    """Return an objective for ``minimize(fun, model, ...)``, which evaluates a generation at a time.
+    """Return an objective for ``minimize(fun, model, ...)`` that evaluates a whole generation per call.
 
     Parameters
     ----------

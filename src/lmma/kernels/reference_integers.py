@@ -16,7 +16,7 @@ LEAST = 1e-16  # smallest probability that differs from 0, and from a half, in a
 
 
 class Grid(NamedTuple):
-    """The coordinates that are integers, and the lower and upper bound of each; all of shape (count,)."""
+    """The integer coordinates, and their lower and upper bounds; all of shape (count,)."""
 
     columns: Indices
     lower: Values

@@ -6,14 +6,14 @@ columns only, so its constants, paths and matrices have their dimension. Both le
 =======  =============  =======  ====================================================================
 symbol   code           shape    meaning
 =======  =============  =======  ====================================================================
-q        ``q``          (rows,)  probabilities, those of one variable after those of another
-K        ``sizes``      (c,)     how many values each variable has
+q        ``q``          (rows,)  probabilities, concatenated over the variables
+K        ``sizes``      (c,)     number of values of each variable
 g        ``gradient``   (rows,)  natural gradient, sum_i w_i (onehot_i - q)
 s        -              (rows,)  g in coordinates in which the Fisher matrix is the identity
 delta    ``delta``      float    length of a step in these coordinates, 1/Delta
 v        ``path``       (rows,)  fading record of s/|s|
-gamma    ``weight``     float    what |v|^2 is if steps are random
-q_min    ``least``      (rows,)  no probability is less: (1 - 0.73^(1/discrete))/(K - 1)
+gamma    ``weight``     float    expected |v|^2 if steps are random
+q_min    ``least``      (rows,)  lower limit on q: (1 - 0.73^(1/discrete))/(K - 1)
 =======  =============  =======  ====================================================================
 
 ASNG (Akimoto, Shirakawa, Yoshinari, Uchida, Saito, Nishida, ICML 2019), with the margin of Hamano and others

@@ -19,9 +19,9 @@ alpha    ``alpha``       float       1 - 0.73^(1/discrete): 73% of the candidate
 p_mut    ``reach``       (count,)    mutation probability after the last generation
 s_j      ``deviation``   (count,)    sigma scale_j sqrt(C_jj), the standard deviation of the coordinate before
                                      its bounds were applied; infinite at first
--        ``columns``     (count,)    which coordinates are integers
+-        ``columns``     (count,)    indices of the integer coordinates
 -        ``unrounded``   (lam, count) the candidates before they were rounded
--        ``grid``        3 (count,)  columns, least and largest values
+-        ``grid``        3 (count,)  columns, smallest and largest values
 =======  ==============  ==========  =================================================================
 
 Bounds on s_j are enforced through ``scale``, the step size factor of each coordinate. The arithmetic is in
@@ -69,7 +69,7 @@ class Integers(Layer):
     columns : ndarray, (count,)
         Indices of the integer coordinates.
     lower, upper : ndarray, (count,)
-        Their least and largest values, which may be infinite.
+        Their smallest and largest values, which may be infinite.
     n : int
         The number of all coordinates.
     """
@@ -198,11 +198,11 @@ def integers(columns: Indices, lower: Values, upper: Values, n: int) -> Integers
 
 @final
 class NeighbourSearch:
-    """The search for better neighbours of the best point, without which a discrete search does not end.
+    """Search for better neighbours of the best point; a discrete search only ends when there are none.
 
-    A neighbour differs in one coordinate: an integer by one, or a choice. A search has found no better
-    values for some time if it is ``exhausted``. Then the neighbours that are left are evaluated one after
-    another; see :meth:`lmma.Strategy.ask`.
+    A neighbour differs in one coordinate: an integer by one, or a choice. A search is ``exhausted`` if it
+    has found no better values for some time. Then the remaining neighbours are evaluated; see
+    :meth:`lmma.Strategy.ask`.
 
     Parameters
     ----------

@@ -4,12 +4,12 @@
 tutorial         code               shape     meaning
 ===============  =================  ========  ==========================================================
 C                ``covariance``     (n, n)    covariance matrix of the search distribution
-C^(1/2)          ``root``           (n, n)    its symmetric root, renewed every ``period`` generations
+C^(1/2)          ``root``           (n, n)    its symmetric root, updated every ``period`` generations
 p_c              ``path``           (n,)      evolution path of d
 c_c, c_1, c_mu   as printed         float     rates of the path, of rank one, of rank mu
 w_i, i <= mu     ``weights``        (mu,)     positive weights, in ``recombination``
 w_i, i > mu      ``negative``       (lam-mu,) zero or negative weights of the worse candidates
-h_sigma          -                  bool      whether p_c may take in this step (``path_is_short``)
+h_sigma          -                  bool      True if this step is added to p_c (``path_is_short``)
 ===============  =================  ========  ==========================================================
 
 Steps with negative weights are scaled to the length sqrt(n), so that C stays positive definite. Rounding can

@@ -585,7 +585,7 @@ class Strategy:
     def rows_to_repeat(self) -> Indices:
         """Rows of the candidates to evaluate again, for ``tell(values, repeats=...)``.
 
-        Without noise, two rows or all of them from time to time. Once noise is found, all rows, several times
+        Without noise, two rows or all rows in some generations. Once noise is found, all rows, several times
         if averages are needed. Empty with ``noise=None``. Repeats are optional; without them noise is not
         detected.
         """
@@ -719,7 +719,7 @@ class Strategy:
         return reasons
 
     def _reasons(self) -> dict[str, float]:
-        """Return the reasons to stop, whether neighbours were evaluated or not."""
+        """Return the reasons to stop, without checking whether neighbours were evaluated."""
         averaged = not math.isnan(self.average_fun)
         return self.convergence.stop(self.sigma, self.method.sigma0, averaged=averaged)
 
@@ -785,7 +785,7 @@ class Strategy:
         return collect(self._all_parts())
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a state of :meth:`get_state`, from a strategy with the same method and size."""
+        """Restore a state returned by :meth:`get_state` of a strategy with the same method and size."""
         if "noise.popsize" in state and int(state["noise.popsize"]) != self.popsize:
             from lmma.methods.memory_check import check_saved_popsize
 

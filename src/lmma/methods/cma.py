@@ -4,7 +4,7 @@
 paper  code                 shape     meaning
 =====  ===================  ========  ================================================
 C      ``covariance``       (n, n)    covariance matrix of the search distribution
-M      ``root``             (n, n)    its symmetric square root, renewed every
+M      ``root``             (n, n)    its symmetric square root, updated every
                                       ``period`` generations
 p_c    ``path``             (n,)      evolution path of d
 c_c    ``c_c``              float     its fading rate

@@ -19,9 +19,9 @@ l         ``times``             (m,)      generation at which each was stored
 c_1       ``c_1``               float     rate of the rank-one updates
 a         ``shrink``            float     sqrt(1 - c_1)
 b, d      ``gains``, ``losses`` (m,)      scalars of A and of its inverse (the paper's d_r is not our d)
-N_steps   ``distance``          int       generations aimed at between neighbours
+N_steps   ``distance``          int       target number of generations between neighbours
 T         ``period``            int       generations between two updates of the store
-m_sigma   ``base``              float     scale of how many vectors a candidate uses
+m_sigma   ``base``              float     scale of the number of vectors that a candidate uses
 ========  ====================  ========  ===============================================================
 
 Sampling, step size and storage are those of the paper: Rademacher vectors in mirrored pairs, the population

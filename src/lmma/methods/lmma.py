@@ -5,8 +5,8 @@ paper  code               shape     meaning
 =====  =================  ========  ================================================================
 m      ``m``              int       number of direction vectors
 m_i    ``vectors``        (m, n)    fading records of selected z, fastest first
-c_d,i  ``c_d``            (m,)      how strongly m_i stretches its direction
-c_c,i  ``c_c``            (m,)      how fast m_i fades
+c_d,i  ``c_d``            (m,)      strength of the stretching along m_i
+c_c,i  ``c_c``            (m,)      fading rate of m_i
 -      ``gram``           (m, m)    m_i . m_j, kept up to date without a pass over ``vectors``
 -      ``projections``    (lam, m)  z_i . m_j of the last sample
 =====  =================  ========  ================================================================

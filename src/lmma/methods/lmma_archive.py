@@ -10,10 +10,10 @@ m_max       ``m``                int       number of stored vectors
 M           ``vectors``          (m, n)    stored paths, in slots
 ref         ``order``            (m,)      slots from the oldest vector to the newest
 time        ``times``            (m,)      generation at which each slot was filled
-N           ``distance``         float     temporal distance aimed at between neighbours
+N           ``distance``         float     target of the temporal distance between neighbours
 p_c         ``path``             (n,)      path of the selected z, stored in the archive
 c_c         ``c_c``              float     its fading rate
-c_1         ``c_1``              float     how strongly the newest vector stretches its direction
+c_1         ``c_1``              float     strength of the stretching along the newest vector
 c'          ``rates()``          (k,)      the same for each vector, in the order of application
 d_sigma     ``d_sigma``          float     damping of the step size
 -           ``gram``             (m, m)    products of the stored vectors

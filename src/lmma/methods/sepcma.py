@@ -8,7 +8,7 @@ p_c      ``path``        (n,)    evolution path of d
 c_c      ``c_c``         float   its fading rate
 c_cov    ``c_1+c_mu``    float   (n + 2)/3 times that of CMA-ES, as only n numbers are learned
 mu_cov   ``mu_w``        float   divides c_cov between the two: c_1 = c_cov/mu_w
-h_sigma  -               bool    whether p_c may take in this step (``path_is_short``)
+h_sigma  -               bool    True if this step is added to p_c (``path_is_short``)
 =======  ==============  ======  ====================================================================
 
 The weights are ln((lambda + 1)/2) - ln i as in Hansen's tutorial; the article has

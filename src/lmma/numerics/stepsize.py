@@ -86,9 +86,9 @@ class PopulationSuccess(StepSizeRule):
     =======  ==============  ======  ==========================================================
     paper    code            shape   meaning
     =======  ==============  ======  ==========================================================
-    z_PSR    ``gain``        float   how far the new values rank ahead of the previous ones,
+    z_PSR    ``gain``        float   lead of the new values over the previous ones in rank,
                                      from -1 (all behind) to 1 (all ahead)
-    z*       ``target``      float   the gain aimed at
+    z*       ``target``      float   target of the gain
     s        ``smoothed``    float   fading mean of gain - target
     c_sigma  ``c_sigma``     float   its fading rate
     d_sigma  ``damping``     float   divisor in the exponent

@@ -2,8 +2,8 @@
 
 Near an optimum a function is about f* + sum_i h_i (x_i - x*_i)^2 / 2, and the search learns steps d_i
 proportional to 1 / sqrt(h_i). Candidates of the first generation have the mean square distance
-delta_i^2 + s_i^2 from the optimum in coordinate i: delta_i is the way that the mean has gone, s_i the first
-step. The contribution of coordinate i to the value of a first candidate is therefore proportional to
+delta_i^2 + s_i^2 from the optimum in coordinate i: delta_i is the distance that the mean has moved, s_i the
+first step. The contribution of coordinate i to the value of a first candidate is therefore proportional to
 
     (delta_i^2 + s_i^2) / d_i^2,
 

@@ -48,8 +48,8 @@ INTERNAL = ("learned", "hess_inv", "tree", "space", "leaves", "archive")  # have
 class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     """Result of a run, as a dictionary whose keys are also attributes.
 
-    ``print(result)`` prints at most 25 lines. See :func:`lmma.minimize` for the keys. Those below the line
-    exist only if they apply.
+    ``print(result)`` prints at most 25 lines. See :func:`lmma.minimize` for the keys. Those after
+    ``history`` exist only if they apply.
     """
 
     x: Any  # an array, or with a space or a structure a dict or a structure

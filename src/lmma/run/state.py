@@ -45,7 +45,7 @@ class Stateful(Protocol):
         """Return the state as named arrays and numbers."""
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state of :meth:`get_state`; raise ValueError for an invalid one."""
+        """Restore a state returned by :meth:`get_state`; raise ValueError for an invalid one."""
 
 
 class Saved(NamedTuple):
@@ -223,7 +223,7 @@ class AveragedMean:
         return collect({"": self})
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state of :meth:`get_state`."""
+        """Restore a state returned by :meth:`get_state`."""
         restore({"": self}, state)
 
 
@@ -386,7 +386,7 @@ class RunState:
         return Saved(header, arrays)
 
     def set_state(self, saved: Saved) -> None:
-        """Continue from a state of :meth:`get_state`; raise ValueError for an invalid one."""
+        """Restore a state returned by :meth:`get_state`; raise ValueError for an invalid one."""
         read = SavedRun.of(saved)
         self.key, self.counters = read.key, read.counters
         self.failures.set_state(saved.header)

@@ -251,7 +251,7 @@ class Rule(ABC):
         return collect({"": self})
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state of :meth:`get_state`."""
+        """Restore a state returned by :meth:`get_state`."""
         restore({"": self}, state)
 
 

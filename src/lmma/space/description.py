@@ -1,6 +1,6 @@
 """Descriptions of spaces and trees in files: names, limits, units and shapes, as JSON and arrays.
 
-A description is read without importing anything. That of a space makes the space again; that of a tree makes
+A description is read without importing anything. A space is recreated from it. A tree becomes
 :class:`Leaves`, because the classes of a structure are not stored.
 """
 

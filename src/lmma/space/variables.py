@@ -134,7 +134,7 @@ class Real(Number):
     Parameters
     ----------
     low, high : float
-        Least and largest value.
+        Smallest and largest value.
     log : bool
         Whether to search on a logarithmic scale.
     unit : str
@@ -199,7 +199,7 @@ class Integer(Number):
     Parameters
     ----------
     low, high : int
-        Least and largest value.
+        Smallest and largest value.
     unit : str
         Unit, for display only.
     shape : int or tuple of int
@@ -362,7 +362,7 @@ def _objects(values: list[Any]) -> npt.NDArray[Any]:
 
 
 class _Numbers:
-    """Numbers of values in the order of adding, found by hash where possible."""
+    """Values numbered in the order of insertion; a number is looked up by hash if possible."""
 
     def __init__(self) -> None:
         self._values: list[Any] = []

@@ -8,12 +8,10 @@ Let h(x) be the class probabilities of a classifier, y0 the true class and x0 th
 The paper does not specify two points:
 
 - *Ties between classes.* x is classified as the class with the highest probability, the first column in case
-of
-  ties, as by `argmax` and scikit-learn's ``predict``. A tie that y0 wins has f = 0 and is not a success.
+  of ties, as by `argmax` and scikit-learn's ``predict``. A tie that y0 wins has f = 0 and is not a success.
 - *Ties between candidates.* With T trees many candidates share one margin, but a/T - b/T rounds differently
-for
-  equal a - b, so that rounding errors would rank them. Margins are therefore rounded to multiples of 2^-40
-  (`MARGIN_STEP`), for every classifier. Equal differences of votes then give equal values.
+  for equal a - b, so that rounding errors would rank them. Margins are therefore rounded to multiples of
+  2^-40 (`MARGIN_STEP`), for every classifier. Equal differences of votes then give equal values.
 
 For a targeted attack on class t, the first line is max over i != t of h(x)_i - h(x)_t, until x is classified
 as t.

@@ -53,7 +53,7 @@ def serve(connection: Connection, path: list[str], partial_runs: PartialRuns | N
 
 
 def _exit_with_parent() -> None:
-    """Exit at once if the parent is killed, because the record could not be stored."""
+    """Exit immediately if the parent is killed, because the record could not be stored."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,4 +1,4 @@
-"""Execution of tasks: claim them in a store, run them in worker processes, and store each record at once."""
+"""Execution of tasks: claim them in a store, run them in worker processes, and store each record."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Slot:
             x, reply = request
             before, began = self._pool.record.deaths, time.monotonic()
             try:
-                # Report a death at once: it would be lost if this worker died next
+                # Report a death immediately: it would be lost if this worker died next
                 batch = self._pool.evaluate(x, len(x) if self._vectorized else 1, until_death=True)
                 deaths, seconds = self._pool.record.deaths - before, (time.monotonic() - began) / len(x)
                 reply.set_result(Reply(

@@ -121,7 +121,7 @@ def episode_seeds(seed: int, count: int) -> list[int]:
 
 
 class Batch:
-    """Simultaneous episodes of several rows; an environment that is done starts the next episode at once."""
+    """Simultaneous episodes of several rows; a finished one is followed by the next immediately."""
 
     def __init__(self, episodes: Episodes, rows: npt.NDArray[Any]) -> None:
         self.episodes, self.rows = episodes, rows

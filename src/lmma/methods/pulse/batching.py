@@ -35,7 +35,7 @@ class Collected:
     ``images``     (period lam, n) or (0, n)    z multiplied by a matrix, if required
     ``steps``      (period, n)                  sqrt(mu_w) times the mean of the selected
     ``selected``   (period,)                    number selected from each generation
-    ``waiting``    int                          generations that wait
+    ``waiting``    int                          number of generations collected so far
     =============  ===========================  =====================================================
     """
 

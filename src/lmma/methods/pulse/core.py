@@ -113,7 +113,7 @@ class FullCore(Core):
     G            ``change``         (n, n)    by which A will be multiplied; its lower triangle
     p_A          ``path``           (n,)      evolution path of z
     -            ``damping``        (n,)      ((1 + kappa_j)/2)^-caution, kappa_j = C_jj (C^-1)_jj, C = A A^T
-    -            ``waiting``        int       rows that G has been summed up from
+    -            ``waiting``        int       number of rows summed in G
     ===========  =================  ========  ==========================================================
     """
 

@@ -14,7 +14,7 @@ h        ``contraction``       (k_H,)    max(0, T - tau_H rho)
 U        ``long_axes``         (k_F, n)  directions in which steps are expanded, orthonormal
 S        ``long_sizes``        (k_F,)    eigenvalues of F F^T in these directions
 s        ``expansion``         (k_F,)    max(0, S - tau_F)
-p_c      ``path``              (n,)      evolution path of L z, renewed quickly
+p_c      ``path``              (n,)      evolution path of L z, with a short memory
 p_A      ``core.path``         (n,)      evolution path of z for A
 w_i      ``weights``           (mu,)     weights of the best half, positive
 v_i      -                     (lam,)    active weights of all: ``active_weights``

@@ -5,7 +5,7 @@ symbol   code          shape   meaning
 =======  ============  ======  ==================================================================
 D        ``scales``    (n,)    the diagonal of the metric D A B L of ``method.py``
 A        ``matrix``    (n, n)  its core
-h, s     ``gains``     (k,)    what B contracts and L expands by
+h, s     ``gains``     (k,)    gains of the axes that B contracts and L expands
 eta      ``rate``      float   learning rate of the mean
 =======  ============  ======  ==================================================================
 

@@ -35,7 +35,7 @@ def evaluations(
     best : mapping
         Variable -> its values at the best points, the best first.
     ranges : mapping
-        Variable -> least and largest value in the archive; only for numbers.
+        Variable -> smallest and largest value in the archive; only for numbers.
     title : str
         Title of the figure.
     """

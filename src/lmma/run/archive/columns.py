@@ -39,7 +39,7 @@ class Columns:
     choices : dict
         Coordinate -> values by index.
     limits : list of [int, float, float]
-        Coordinate, least and largest value, where these are known.
+        Coordinate, smallest and largest value, where these are known.
     """
 
     n: int

@@ -85,7 +85,7 @@ class Recorder:
         return state | {"kept": len(self._kept), "stride": self._stride, "seen": self._seen}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state of :meth:`get_state`."""
+        """Restore a state returned by :meth:`get_state`."""
         whole = ("evaluations", "generation", "failures", "popsize", "restarts", "late")
         names = Progress._fields
         for name in names:

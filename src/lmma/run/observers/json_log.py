@@ -28,13 +28,13 @@ EXTREME = 3  # coordinates with the shortest steps, and with the longest
 MAX_SAMPLED = 10_000  # evenly spaced coordinates to examine
 SHARE = 50  # search columns may take 1/SHARE of the run time
 ALLOWANCE = 0.1  # and this number of seconds, so that a short run has them too
-FIRST = 100  # generations that are written whatever the time: a short run needs more than two records
+FIRST = 100  # generations that are always written: a short run needs more than two records
 
 
 class JsonLog:
     """Writes one JSON object per line to a file, at most every ``every`` seconds, and at the end.
 
-    The first generations are all written. A new run replaces the file. A resumed run appends to it, after
+    All of the first generations are written. A new run replaces the file. A resumed run appends to it, after
     removing records that are newer than its checkpoint. The first record of each process has ``run``, a
     description of the run.
     """
