@@ -78,7 +78,7 @@ def test_pulse_matches_its_formulas_in_dense_matrices(method, full, n, period):
     es = lmma.strategy(method, x0, 3.0, rng=n, period=period)
     p, lam = es.method.parameters, es.popsize
     w, v, eye = p.weights, active_weights(lam), np.eye(n)
-    W = np.where(v < 0, v / 2, 0.0)
+    W = np.where(v < 0, (min(0.5, n / 40) if full else 0.5) * v, 0.0)
     W[: p.mu] += w
     mu_e = 1 / (W @ W)
     mean, step, D, A = x0.copy(), 3.0, np.ones(n), np.eye(n)

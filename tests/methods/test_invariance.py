@@ -144,7 +144,7 @@ def test_the_mean_moves_to_where_replaced_candidates_are(method, how):
     weights, rate = es.method.parameters.weights, 1.0
     if method.startswith("pulse"):  # the worse half counts against, and the mean goes a little further
         p = es.method.parameters
-        weights, rate = mean_weights(weights, es.popsize), p.c_m
+        weights, rate = mean_weights(weights, es.popsize, p.against), p.c_m
     expected = mean + rate * weights @ (X[np.argsort(values)[: len(weights)]] - mean)
     es.tell(values)
     np.testing.assert_allclose(es.mean, expected, rtol=1e-6, atol=1e-6 * np.abs(expected - mean).max())

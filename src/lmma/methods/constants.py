@@ -32,6 +32,7 @@ class Constants(TypedDict, total=False):
     c_c: npt.ArrayLike
     c_d: npt.ArrayLike
     c_m: float
+    against: float
     c_scale: float
     m: int
     period: int

@@ -18,7 +18,7 @@ p_c      ``path``              (n,)      evolution path of L z, with a short mem
 p_A      ``core.path``         (n,)      evolution path of z for A
 w_i      ``weights``           (mu,)     weights of the best half, positive
 v_i      -                     (lam,)    active weights of all: ``active_weights``
-W_i      -                     (lam,)    weights of the mean: w_i + min(v_i, 0) / 2
+W_i      -                     (lam,)    weights of the mean: w_i + ``against`` min(v_i, 0)
 theta    -                     float     factor of D's rate: small if axes contract across coordinates
 =======  ====================  ========  ================================================================
 
@@ -60,6 +60,7 @@ from lmma.methods.pulse.core import Core, FullCore, IdentityCore
 from lmma.methods.pulse.noise_stability import normalise_lengths, normalise_size, pace
 from lmma.methods.pulse.parameters import (
     DAMPING_POWER,
+    PulseFullParameters,
     PulseParameters,
     learning_rows,
     mean_weights,
@@ -277,11 +278,11 @@ class PulseTransform(Transform):
 
 
 @lru_cache(16)
-def weights_of(weights: bytes, valid: int, lam: int) -> tuple[Array, Array, float]:
+def weights_of(weights: bytes, valid: int, lam: int, against: float) -> tuple[Array, Array, float]:
     """Return w_i (float64) of the ``valid`` candidates, summing to 1, all W_i, and mu_e."""
     selected = np.frombuffer(weights)[:valid]
     selected = selected / selected.sum()
-    total = mean_weights(selected, lam)
+    total = mean_weights(selected, lam, against)
     return selected, total, 1 / float(total @ total)
 
 
@@ -317,7 +318,7 @@ class PulseES(ES):
         """
         order, values, integers = told.order, told.ranked, self.settings.integers
         p = self.parameters
-        weights, total, mu_e = weights_of(p.weights.tobytes(), len(order), self.popsize)
+        weights, total, mu_e = weights_of(p.weights.tobytes(), len(order), self.popsize, p.against)
         if len(order) < self.popsize:
             order = np.concatenate((order, np.setdiff1d(np.arange(self.popsize), order)))
         if told.by_ranks:
@@ -375,6 +376,8 @@ class PulseFullMethod(PulseES):
     """Pulse with a full matrix A, O(n^2) per sample."""
 
     name = "pulse-full"
+    define = PulseFullParameters
+    parameters: PulseFullParameters
     core = FullCore
     # Learning also needs images, duals and rows of G
     rows = staticmethod(lambda n, popsize: 6 * n + 3 * learning_rows(n, popsize))
@@ -383,7 +386,7 @@ class PulseFullMethod(PulseES):
 class PulseFull(Strategy):
     """Pulse with a full matrix, O(n^2) per sample: fewest evaluations, for up to a few hundred variables.
 
-    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`PulseParameters`.
+    Arguments are those of :class:`lmma.Strategy`, options the fields of :class:`PulseFullParameters`.
 
     Examples
     --------

@@ -33,6 +33,7 @@ from typing import Protocol
 import numpy as np
 
 from lmma.methods.pulse.core import Core, FullCore
+from lmma.methods.pulse.parameters import matrix_speed
 from lmma.numerics.recombination import Array
 
 PACE_FACTOR = 5.0  # times eta: factor of the steps of D; matters at n = 300, not at n = 20 (docs/noise.md)
@@ -111,7 +112,7 @@ def _size(core: FullCore, log_determinant: float) -> float:
 def _forget(core: FullCore) -> None:
     """Move A towards the identity, with a time constant of MEMORY n^2 rows; faster if A learns faster."""
     n = len(core.matrix)
-    share = core.enough / (MEMORY * n * n)
+    share = core.enough / (MEMORY * n * n) * matrix_speed(n) ** 2
     core.matrix *= 1 - share
     core.matrix.flat[:: n + 1] += share
 

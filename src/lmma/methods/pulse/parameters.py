@@ -20,7 +20,7 @@ from lmma.numerics.stepsize import damping_for_population
 DAMPING_POWER = (
     1.5  # of kappa; 1 by the Fisher matrix, more because A must compensate for D on rotated functions
 )
-AGAINST = 0.5  # factor of negative weights in the mean
+AGAINST = 0.5  # factor of negative weights in the mean, for many variables
 SPAN = 16  # an axis along fewer coordinates than about a third of this is left to D
 LOG_SCALE_LIMIT = 6.0  # larger log D is reduced if axes contract across coordinates
 MAX_HELD = 2**23  # upper limit on numbers collected for learning, 64 MB
@@ -36,6 +36,11 @@ def axes(n: int) -> int:
     return max(0, min(n - 1, int(3.3 * math.log(n))))
 
 
+def matrix_speed(n: int) -> float:
+    """Return the factor of the matrix's rate: up to 2 for few variables, where it learns instead of D."""
+    return min(2.0, max(1.0, 20 / n))
+
+
 def default_period(n: int, lam: int) -> int:
     """Return the number of generations per update of the metric: 4, or fewer for large populations."""
     return max(1, min(4, int(1.3 * n / lam), MAX_HELD // (n * lam)))
@@ -46,9 +51,9 @@ def learning_rows(n: int, lam: int) -> int:
     return 2 * default_period(n, lam) * lam + 4 * axes(n) + lam + 16
 
 
-def mean_weights(weights: Array, count: int) -> Array:
-    """Return W_i for ``count`` ranked candidates: negative ones for the worse half."""
-    total: Array = AGAINST * np.minimum(active_weights(count), 0.0)
+def mean_weights(weights: Array, count: int, against: float) -> Array:
+    """Return W_i for ``count`` ranked candidates; ``against`` scales the weights of the worse half."""
+    total: Array = against * np.minimum(active_weights(count), 0.0)
     total[: len(weights)] += weights
     return total
 
@@ -57,7 +62,8 @@ def mean_weights(weights: Array, count: int) -> Array:
 class PulseParameters(Parameters):
     """The constants of pulse; docs/research.md, "Constants", explains their choice."""
 
-    mu_e: float = derived(lambda p: 1 / float(np.sum(np.square(mean_weights(p.weights, p.lam)))))
+    against: float = AGAINST
+    mu_e: float = derived(lambda p: 1 / float(np.sum(np.square(mean_weights(p.weights, p.lam, p.against)))))
     c_m: float = constant(lambda p: 1 + 0.2 * min(1.0, share(p) ** 2))
     c_sigma: float = constant(lambda p: min(1.1 * p.lam / p.n, max(0.2, min(0.3, 0.2 / math.sqrt(share(p))))))
     d_sigma: float = constant(lambda p: min(2.0, max(0.8, 40 / p.n * share(p))))
@@ -100,6 +106,8 @@ class PulseParameters(Parameters):
         for name in ("k_long", "k_short"):
             if not 0 <= getattr(self, name) <= self.n:
                 raise ValueError(f"{name} must lie between 0 and n = {self.n}, got {getattr(self, name)}")
+        if not 0 <= self.against <= 1:
+            raise ValueError(f"against must lie between 0 and 1, got {self.against}")
         if self.period < 1:
             raise ValueError(f"period must be at least 1, got {self.period}")
 
@@ -108,6 +116,25 @@ class PulseParameters(Parameters):
         """Return the approximate number of values that a method stores because of the ``given`` constants."""
         period, long, short = (size_given(given, name) for name in ("period", "k_long", "k_short"))
         return 2 * period * lam * n + 2 * (long + short) * n + long * short
+
+
+@dataclass(frozen=True, kw_only=True)
+class PulseFullParameters(PulseParameters):
+    """The constants of pulse with a full matrix, which differ from those of pulse below 64 variables.
+
+    With few variables the matrix alone is learned within few generations. D and the axes would compete with
+    it, so they are slower or absent. Moving away from bad candidates does not help where most directions
+    from them are bad as well.
+    """
+
+    against: float = constant(lambda p: min(AGAINST, p.n / 40))
+    c_m: float = constant(lambda p: 1 + 0.2 * min(1.0, share(p) ** 2, p.n / 64))
+    c_scale: float = constant(lambda p: min(2 * diagonal_rate(p), 0.2, p.n / 200))
+    k_long: int = constant(lambda p: max(0, min(p.n - 4, axes(p.n))))
+    k_short: int = constant(lambda p: max(0, min(p.n - 4, axes(p.n))))
+    c_mu: float = constant(
+        lambda p: min(1.5 * matrix_speed(p.n) * RankParameters(p.n, p.lam, weights=p.weights).c_mu, CAP)
+    )
 
 
 def long_rates(p: PulseParameters) -> tuple[float, float]:
