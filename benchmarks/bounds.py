@@ -1,7 +1,8 @@
 """Compare the boundary treatments: evaluations to the target, by position of the optimum.
 
-    python benchmarks/bounds.py            # n = 100, a few minutes
-    python benchmarks/bounds.py --n 1000   # LM-MA-ES alone
+    python benchmarks/bounds.py                    # n = 100, a few minutes
+    python benchmarks/bounds.py --n 1000           # LM-MA-ES alone
+    python benchmarks/bounds.py --n 10 --methods auto
 
 The box is [-1, 3]^n. ``touching``: the optimum of the unbounded function lies on the faces. ``pressing``:
 it lies 1 beyond them, and fun falls towards the face. ``half open``: every other coordinate has no upper
@@ -82,9 +83,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budget", type=int, default=1_000_000)
     parser.add_argument("--problems", nargs="+", default=["sphere", "ellipsoid"])
+    parser.add_argument("--methods", nargs="+", help="default: ma-es up to n = 200, and lm-ma-es")
     arguments = parser.parse_args()
     n, seeds = arguments.n, range(arguments.seeds)
-    methods = ["ma-es", "lm-ma-es"] if n <= 200 else ["lm-ma-es"]
+    methods = arguments.methods or (["ma-es", "lm-ma-es"] if n <= 200 else ["lm-ma-es"])
     print(f"n = {n}; thousands of evaluations to {TARGET:g}; ellipsoid of condition 100\n")
     print("| problem | method | optimum | " + " | ".join(WAYS) + " |")
     print("|---|---|---|" + "---|" * len(WAYS))
