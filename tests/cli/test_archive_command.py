@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import pytest
 
@@ -81,6 +82,28 @@ def test_plot_draws_the_evaluations_of_an_archive(folder, capsys):
     assert "runs.svg: " in capsys.readouterr().out
     picture = (folder / "runs.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {name} -->" in picture for name in ("flow", "teeth", "oil", "failed or infeasible"))
+    assert "<!-- B -->" in picture  # the value of a choice
+
+
+def test_axes_of_the_best_points_are_logarithmic_where_the_search_was():
+    pytest.importorskip("matplotlib")
+    from lmma.output.plotting.evaluations import evaluations
+
+    best = {"flow": [1e-2, 1e-3], "teeth": [10, 20], "oil": ["$x$", "$\\frac$"]}
+    ranges = {"flow": (1e-4, 1e-1), "teeth": (0.0, 40.0)}
+    figure = evaluations([2.0, 1.0], best, ranges, ["flow"])
+    figure.canvas.draw()
+    second, first = (line.get_ydata() for line in figure.axes[1].lines[:2])
+    assert list(first) == pytest.approx([2 / 3, 0.25, 1.0])
+    assert list(second) == pytest.approx([1 / 3, 0.5, 0.0])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("command", ["show", "plot"])
+def test_a_named_pipe_is_rejected_without_waiting(command, folder, capsys):
+    os.mkfifo("pipe.jsonl")
+    assert main([command, "pipe.jsonl"]) == 2
+    assert capsys.readouterr().err == "lmma: pipe.jsonl cannot be read: not a regular file\n"
 
 
 def test_a_changed_objective_is_rejected_by_flag_and_archive_new_renames_the_file(folder, capsys):

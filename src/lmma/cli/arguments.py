@@ -217,6 +217,17 @@ def _read(
     return values.ravel()
 
 
+def first_bytes(file: Path) -> bytes:
+    """Return the first 100 bytes of a file, by which its type is recognised."""
+    if file.exists() and not file.is_file():  # reading a named pipe would wait for a writer
+        raise UsageError(f"{file} cannot be read: not a regular file")
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(100)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+
+
 def writable(text: str, option: str, suffixes: tuple[str, ...]) -> Path:
     """Check an output path before the run: its suffix and its directory."""
     path = Path(text)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmma._files import read_json
+from lmma._text import plural
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
 
@@ -31,8 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plot the log and print the name of the figure."""
+    from lmma.run.archive.database import is_archive
+
     file = Path(args.file)
-    if _is_archive(file):
+    if is_archive(arguments.first_bytes(file)):
         return _plot_archive(file, args.output)
     columns = read_log(file)
     output = arguments.writable(args.output or str(file.with_suffix(".png")), "--output", PLOT_FILES)
@@ -42,16 +45,6 @@ def run(args: argparse.Namespace) -> int:
     save(panels(columns, title=_title(file, columns)), output)
     print(f"{output}: {len(columns['evaluations'])} records, {columns['evaluations'][-1]:,} evaluations")
     return status.OK
-
-
-def _is_archive(file: Path) -> bool:
-    from lmma.run.archive.database import is_archive
-
-    try:
-        with open(file, "rb") as opened:
-            return is_archive(opened.read(100))
-    except OSError:
-        return False
 
 
 def _plot_archive(file: Path, output: str | None) -> int:
@@ -68,8 +61,9 @@ def _plot_archive(file: Path, output: str | None) -> int:
     except ArchiveError as error:
         raise UsageError(str(error)) from None
     points = {name: [row[name] for row in best] for name in archive.variables}
-    save(evaluations(values, points, ranges, title=f"{file.name}: {archive.info.get('fun')}"), path)
-    print(f"{path}: {len(values):,} evaluations")
+    title = f"{file.name}: {archive.info.get('fun')}"
+    save(evaluations(values, points, ranges, archive.log_variables, title=title), path)
+    print(f"{path}: {plural(len(values), 'evaluation')}")
     return status.OK
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lmma._text import one_line
+from lmma._text import one_line, plural
 from lmma.cli import arguments, status
 from lmma.cli.extensions import Reader, registered
 from lmma.cli.status import UsageError
@@ -100,11 +100,7 @@ def describe(file: Path) -> Description:
     """Describe a file of any supported type."""
     from lmma._archive import CHECKPOINT, POLICY, RESULT
 
-    try:
-        with open(file, "rb") as opened:
-            head = opened.read(100)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    head = arguments.first_bytes(file)
     if head.startswith(b"PK"):
         kind = _format(file)
         if kind == RESULT.format:
@@ -136,7 +132,10 @@ def _archive(file: Path) -> Description:
         raise UsageError(str(error)) from None
     failed = count["failed"] + count["timeout"]
     rows = [
-        ("archive", f"{file}: {count['evaluations']:,} evaluations in {count['runs']:,} runs"),
+        (
+            "archive",
+            f"{file}: {plural(count['evaluations'], 'evaluation')} in {plural(count['runs'], 'run')}",
+        ),
         ("objective", f"{archive.info.get('fun')}, n = {archive.info.get('n')}"),
         ("best value", _value(best[0]["value"] if best else None)),
     ]

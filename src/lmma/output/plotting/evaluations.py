@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lmma._text import one_line
 from lmma.output.plotting.style import COLOURS, style_axes, thousands
 
 if TYPE_CHECKING:
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
     from lmma.output.plotting.figure import Figure
 
 MOST_AXES = 20  # variables drawn as parallel coordinates
+MOST_LABELS = 10  # texts on one axis
+LONGEST_LABEL = 16  # characters
 
 
 def evaluations(
     values: Sequence[float | None],
     best: Mapping[str, Sequence[Any]],
     ranges: Mapping[str, tuple[float, float]],
+    log: Collection[str] = (),
     *,
     title: str = "",
 ) -> Figure:
@@ -36,6 +40,8 @@ def evaluations(
         Variable -> its values at the best points, the best first.
     ranges : mapping
         Variable -> smallest and largest value in the archive; only for numbers.
+    log : collection of str
+        Variables with a logarithmic axis.
     title : str
         Title of the figure.
     """
@@ -44,7 +50,7 @@ def evaluations(
     figure = Figure(figsize=(9.0, 6.5), layout="constrained")
     above, below = figure.subplots(2, 1)
     _draw_values(above, values)
-    _draw_best(below, best, ranges)
+    _draw_best(below, best, ranges, log)
     figure.suptitle(title)
     return figure
 
@@ -72,21 +78,26 @@ def _draw_values(axes: Axes, values: Sequence[float | None]) -> None:
 
 
 def _draw_best(
-    axes: Axes, best: Mapping[str, Sequence[Any]], ranges: Mapping[str, tuple[float, float]]
+    axes: Axes,
+    best: Mapping[str, Sequence[Any]],
+    ranges: Mapping[str, tuple[float, float]],
+    log: Collection[str],
 ) -> None:
     """Draw a line per point across one axis per variable, each scaled to the values in the archive."""
     names = list(best)[:MOST_AXES]
-    scaled = [_positions(best[name], ranges.get(name)) for name in names]
+    scaled = [_positions(best[name], ranges.get(name), name in log) for name in names]
     count = len(scaled[0]) if scaled else 0
     for k in reversed(range(count)):
         colour, width = (COLOURS[0], 2.0) if k == 0 else ("0.7", 0.8)
         axes.plot(range(len(names)), [column[k] for column in scaled], color=colour, linewidth=width)
     for place, name in enumerate(names):
         axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
-        for at, end in zip((0.0, 1.0), ranges.get(name, ("", "")), strict=True):
-            text = f"{end:.3g}" if isinstance(end, float) else ""
-            axes.annotate(text, (place, at), fontsize=6, ha="center", va="top" if at == 0 else "bottom")
-    axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 6 else 0, fontsize=8)
+        for at, text in _labels(best[name], ranges.get(name)):
+            align = "top" if at == 0.0 else "bottom" if at == 1.0 else "center"
+            axes.annotate(text, (place, at), fontsize=6, ha="center", va=align, parse_math=False)
+    axes.set_xticks(
+        range(len(names)), names, rotation=30 if len(names) > 6 else 0, fontsize=8, parse_math=False
+    )
     axes.set_ylim(-0.08, 1.08)
     axes.set_yticks([])
     more = f", the first {MOST_AXES} of {len(best):,} variables" if len(best) > MOST_AXES else ""
@@ -94,10 +105,26 @@ def _draw_best(
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _positions(values: Sequence[Any], limits: tuple[float, float] | None) -> list[float]:
+def _positions(values: Sequence[Any], limits: tuple[float, float] | None, log: bool) -> list[float]:
     """Return values scaled to [0, 1]; texts are spread evenly in alphabetical order."""
     if limits is None:
-        known = sorted({str(value) for value in values})
+        known = _texts(values)
         return [known.index(str(value)) / max(1, len(known) - 1) for value in values]
+    if log and limits[0] > 0:
+        values, limits = [math.log(value) for value in values], (math.log(limits[0]), math.log(limits[1]))
     low, high = limits
     return [0.5 if high == low else (float(value) - low) / (high - low) for value in values]
+
+
+def _labels(values: Sequence[Any], limits: tuple[float, float] | None) -> list[tuple[float, str]]:
+    """Return the positions and texts of the labels of an axis: both ends, or each text."""
+    if limits is not None:
+        return [(at, f"{end:.3g}") for at, end in zip((0.0, 1.0), limits, strict=True)]
+    known = _texts(values)
+    if len(known) > MOST_LABELS:
+        return []
+    return [(k / max(1, len(known) - 1), one_line(text, LONGEST_LABEL)) for k, text in enumerate(known)]
+
+
+def _texts(values: Sequence[Any]) -> list[str]:
+    return sorted({str(value) for value in values})

@@ -58,6 +58,8 @@ class Archive:
         The names of the columns of variables.
     units : dict
         Column -> unit, for columns with a unit.
+    log_variables : list of str
+        The names of the variables that are searched on a logarithmic scale.
 
     Raises
     ------
@@ -89,6 +91,7 @@ class Archive:
         self._in_file = variable_columns(columns)
         self.variables = self._in_file or columns.names
         labels = dict(zip(columns.names, self.variables, strict=True))
+        self.log_variables = [self.variables[column] for column in columns.log]
         self.units = {labels[label]: unit for label, unit in columns.units.items() if label in labels}
 
     @contextmanager
