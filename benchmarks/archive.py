@@ -64,7 +64,7 @@ def cost(rows: int) -> None:
                 file = Path(folder) / "runs.db"
                 began = time.perf_counter()
                 result = lmma.minimize(
-                    sleeping, np.ones(n), 0.5, rng=1, maxfevals=rows, archive=file, stagnation=False, tolfun=0
+                    sleeping, np.ones(n), 0.5, rng=1, maxfevals=rows, archive=file, restarts=1000
                 )
                 took = time.perf_counter() - began
                 size = file.stat().st_size
