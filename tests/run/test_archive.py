@@ -714,6 +714,20 @@ def test_a_damaged_page_loses_only_its_own_rows(tmp_path):
     assert same(result, lmma.minimize(sphere, X0, 0.5, rng=1, maxfevals=1000))
 
 
+def test_a_row_with_a_damaged_number_does_not_replace_another(tmp_path):
+    file, copy = tmp_path / "runs.db", tmp_path / "copy.db"
+    lmma.minimize(sphere, X0, 0.5, rng=1, maxfevals=60, archive=file)
+    values = [row["value"] for row in table(file)]
+    data = bytearray(file.read_bytes())
+    leaves = [page for page in range(0, len(data), 4096) if data[page] == 0x0D]
+    cells = [page + int.from_bytes(data[page + 5 : page + 7], "big") for page in leaves]  # the newest
+    (cell,) = (cell for cell in cells if data[cell] < 0x80 and data[cell + 1] == len(values))
+    data[cell + 1] = 1  # its number, after its length
+    file.write_bytes(data)
+    assert copy_readable(file, copy) == len(values)
+    assert [row["value"] for row in table(copy)] == values
+
+
 def test_long_rows_are_rescued_from_overflow_pages(tmp_path):
     file = tmp_path / "runs.db"
     first = lmma.minimize(sphere, np.ones(1500), 0.5, rng=1, maxfevals=60, archive=file)

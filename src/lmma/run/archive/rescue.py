@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,15 +45,24 @@ def rescue(path: Path, output: Path) -> int:
     info: dict[str, Any] = {}
     rows: dict[int, Record] = {}
     runs: dict[int, Record] = {}
+    misplaced: list[tuple[int, Record]] = []  # rows whose number may be damaged
     for page in pages.values():
-        for rowid, record in _records(page, pages):
+        found = list(_records(page, pages))
+        numbers = [-1, *(rowid for rowid, _ in found), math.inf]
+        for k, (rowid, record) in enumerate(found):
             if len(record) == 2 and all(isinstance(field, str) for field in record):
                 with contextlib.suppress(ValueError):
                     info[record[0]] = json.loads(record[1])
             elif len(record) == 6 and record[0] is None:
                 runs[rowid] = [rowid, *record[1:]]
             elif _matches(record):
-                rows[rowid] = [rowid, *record[1:]]
+                if numbers[k] < rowid < numbers[k + 2]:
+                    rows[rowid] = [rowid, *record[1:]]
+                else:
+                    misplaced.append((rowid, record))
+    for rowid, record in misplaced:
+        free = rowid if rowid not in rows else max(rows) + 1
+        rows[free] = [free, *record[1:]]
     try:
         columns = Columns.from_json(json.dumps(info.pop("columns")))
     except (KeyError, ValueError):
