@@ -738,11 +738,13 @@ def test_long_rows_are_rescued_from_overflow_pages(tmp_path):
     assert np.array_equal(Archive(tmp_path / "copy.db").best_vectors(1)[0], first.x)
 
 
-def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("interval", [0.0, 0.003])
+def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch, interval):
     from lmma.run.archive import writer
 
     full = [False]
     monkeypatch.setattr(writer, "RETRY", 0.0)
+    monkeypatch.setattr(writer, "INTERVAL", interval)
     original = writer.ArchiveWriter._write
 
     class Full:
@@ -753,6 +755,11 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
             if full[0] and "insert" in args[0]:
                 raise sqlite3.OperationalError("database or disk is full")
             return self.db.execute(*args)
+
+        def executemany(self, *args):
+            if full[0]:
+                raise sqlite3.OperationalError("database or disk is full")
+            return self.db.executemany(*args)
 
         def __getattr__(self, name):
             return getattr(self.db, name)
@@ -767,6 +774,7 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
     def fun(x):
         calls.append(1)
         full[0] = 20 < len(calls) < 40
+        time.sleep(0.001)
         return sphere(x)
 
     calls = []
@@ -861,11 +869,44 @@ def test_values_that_workers_had_computed_are_taken_from_their_files(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs.db"]
 
 
+def test_rows_of_short_calls_are_in_a_file_before_the_next_call(tmp_path, monkeypatch):
+    from lmma.evaluation.pool import spool
+    from lmma.run.archive import writer
+
+    monkeypatch.setattr(writer, "INTERVAL", 3600.0)  # one transaction for the first row, one at the end
+    file, counts = tmp_path / "runs.db", []
+    space = lmma.Space(a=lmma.Integer(-9, 9), b=lmma.Real(-1, 1))
+
+    def fun(a, b):
+        in_spool = sum(1 for _ in spool.read(writer.spool_of(file), 2))
+        counts.append((in_spool, len(Archive(file))))
+        return a**2 + b**2
+
+    result = lmma.minimize(fun, space, rng=1, maxfevals=30, archive=file)
+    assert counts == [(0, 0), *((k, 1) for k in range(len(counts) - 1))]
+    assert len(result.archive) == len(counts) == result.calls
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.db"]
+
+
+def test_points_that_wait_to_be_written_are_known(tmp_path, monkeypatch):
+    from lmma.run.archive import writer
+
+    monkeypatch.setattr(writer, "INTERVAL", 3600.0)
+    calls = []
+
+    def fun(a):
+        calls.append(a)
+        return abs(a - 7)
+
+    result = lmma.minimize(fun, lmma.Space(a=lmma.Integer(0, 12)), rng=0, archive=tmp_path / "runs.db")
+    assert len(calls) == len(set(calls)) == len(result.archive) < result.nfev
+
+
 def test_workers_write_values_to_their_files_before_they_report(tmp_path):
     seen = tmp_path / "seen"
 
     def fun(x):
-        files = sorted(tmp_path.glob(".runs.db.spool-*"))
+        files = sorted(tmp_path.glob(".runs.db.spool-[0-9]"))
         with open(seen, "a") as file:
             file.write(f"{len(files)} {sum(path.stat().st_size for path in files)}\n")
         return sphere(x)

@@ -1,7 +1,8 @@
 """Values that workers have computed and the pool may not have received yet, in a file per worker.
 
 A pool that is killed loses the reports in its pipes. With a spool, each worker first appends its values to a
-file. The next run takes them from there. The pool empties the files when a generation is complete.
+file. The next run takes them from there. The pool empties the files when a generation is complete. An archive
+has another such file, for rows that it has not written yet.
 """
 
 from __future__ import annotations
@@ -33,17 +34,31 @@ class Spooled(NamedTuple):
 
 @final
 class SpoolWriter:
-    """The file of one worker."""
+    """The file of one worker, or of the archive, whose ``slot`` is an empty text."""
 
-    def __init__(self, spool: str, slot: int) -> None:
+    def __init__(self, spool: str, slot: int | str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._descriptor = os.open(f"{spool}-{slot}", flags, 0o600)
 
-    def add(self, x: Array, answers: bytes, seconds: float) -> None:
-        """Append a task's answers, in the format of :func:`~lmma.evaluation.base.packed`, in one write."""
+    def add(self, x: Array, answers: bytes, seconds: float) -> bool:
+        """Append a task's answers, as returned by :func:`~lmma.evaluation.base.packed`, in one write.
+
+        Return whether they were written.
+        """
         record = RECORD.pack(*x.shape, seconds, len(answers)) + x.astype(np.float64).tobytes() + answers
+        record += CHECKSUM.pack(zlib.crc32(record))
         with contextlib.suppress(OSError):  # the pool receives the answers anyway
-            os.write(self._descriptor, record + CHECKSUM.pack(zlib.crc32(record)))
+            return os.write(self._descriptor, record) == len(record)
+        return False
+
+    def empty(self) -> None:
+        """Remove all answers from the file."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
 
 
 def files_of(spool: str) -> list[Path]:

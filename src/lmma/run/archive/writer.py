@@ -1,4 +1,9 @@
-"""Archive of the current run: known points are looked up, and new evaluations added as they return."""
+"""Archive of the current run: known points are looked up, and new evaluations added as they return.
+
+Every evaluation is in a file before the next one starts. A transaction of SQLite takes much longer than
+appending to a file. Rows of short calls are therefore first appended to a spool, see
+``evaluation/pool/spool.py``, and written to the database together.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ import numpy as np
 
 from lmma._files import Lock
 from lmma._text import one_line
-from lmma.evaluation.base import Array, FailureRecord, Values
+from lmma.evaluation.base import Array, FailureRecord, Values, packed
 from lmma.evaluation.cache import Cache, Evaluated, Outcome
 from lmma.evaluation.failures import Failure, TaskFailure
 from lmma.evaluation.pool import spool
@@ -42,6 +47,8 @@ from lmma.run.archive.reader import Archive
 from lmma.run.checkpoint import differences
 
 RETRY = 1.0  # seconds between two attempts to write after a failed one
+SHORT = 0.01  # seconds: rows of calls that take longer are written at once
+INTERVAL = 0.05  # seconds between transactions if calls are short
 LONGEST = 10_000  # characters of a reason or a traceback
 CODE = "code of fun, its arguments or its constraints (digest)"
 
@@ -107,8 +114,10 @@ class ArchiveWriter(Cache):
         self.generation: Callable[[], int] = lambda: 0
         self.warnings: list[str] = []
         self._violation, self._functions = violation, functions
-        self._unsaved: list[tuple[Any, ...]] = []  # rows that could not be written yet
-        self._next_try = 0.0
+        self._unsaved: list[tuple[Any, ...]] = []  # rows that wait or could not be written
+        self._waiting: dict[bytes, Outcome] = {}  # outcomes of rows that wait, by key
+        self._own_spool: spool.SpoolWriter | None = None  # contains the rows that wait
+        self._next_write = self._next_try = 0.0
         self._tracebacks = FailureRecord.MAX_ERRORS  # still to be stored
         self._run: int | None = None
         self._distrusted = 0  # failures up to this row are of runs in which fun never returned a value
@@ -129,7 +138,9 @@ class ArchiveWriter(Cache):
         except BaseException:
             self._lock.release()
             raise
+        self._keys = KeyFilter()
         if self.reuses:
+            self._keys.fill(self._database.db)
             self.spool = spool_of(self.path)
             self._take_spooled(self.spool)
 
@@ -205,6 +216,8 @@ class ArchiveWriter(Cache):
             self._next_try = 0.0
             self._write([])
         self._database.close()
+        if self._own_spool is not None:
+            self._own_spool.close()
         if self.spool is not None and not self._unsaved:
             spool.remove(self.spool)
         self._lock.release()
@@ -225,6 +238,10 @@ class ArchiveWriter(Cache):
 
     def find(self, key: bytes) -> Outcome | None:
         """Return the known outcome of the point with this key, or None."""
+        if key not in self._keys:
+            return None
+        if (waiting := self._waiting.get(key)) is not None:
+            return waiting
         query = (
             "select value, constraints, status, reason, seconds, traceback, checksum from evaluations "
             "where key = ? and (id > ? or status = 'ok') order by id desc limit 1"
@@ -272,7 +289,26 @@ class ArchiveWriter(Cache):
     def add(self, evaluated: Sequence[Evaluated]) -> None:
         """Write evaluations that have just ended; on failure, keep them and warn once."""
         self.calls += len(evaluated)
-        self._write([self._row(one) for one in evaluated])
+        rows = [self._row(one) for one in evaluated]
+        if time.monotonic() < self._next_write and all(map(self._can_wait, evaluated)):
+            self._unsaved += rows
+            self._waiting |= {one.key: one.outcome for one in evaluated}
+        else:
+            self._write(rows)
+
+    def _can_wait(self, one: Evaluated) -> bool:
+        """Append an evaluation to the spool, unless it failed or took long; return whether it is there."""
+        outcome = one.outcome
+        if self.spool is None or not one.seconds < SHORT or _status(outcome)[0] != "ok":
+            return False
+        try:
+            if self._own_spool is None:
+                self._own_spool = spool.SpoolWriter(self.spool, "")
+        except OSError:
+            return False
+        g = outcome.constraint_values
+        answers = np.array([outcome.value]), None if g is None else g[np.newaxis]
+        return self._own_spool.add(one.x[np.newaxis, : self.columns.n], packed(answers), one.seconds)
 
     def _row(self, one: Evaluated) -> tuple[Any, ...]:
         outcome, g = one.outcome, one.outcome.constraint_values
@@ -291,6 +327,7 @@ class ArchiveWriter(Cache):
             if self._violation is not None:
                 violation = self._violation(x, g)
         key = one.key if self.reuses else None
+        self._keys.add(one.key)
         return (
             self._run, self.generation(), *(self.columns.cells(x) if self.columns.separate else ()),
             value, constraints, violation, status, reason, one.seconds, one.worker or None, _now(),
@@ -310,7 +347,10 @@ class ArchiveWriter(Cache):
             else:
                 with self._database.transaction():
                     self._database.db.executemany(self._insert, rows)
-            self._unsaved = []
+            self._unsaved, self._next_write = [], time.monotonic() + INTERVAL
+            if self._waiting and self._own_spool is not None:
+                self._waiting.clear()
+                self._own_spool.empty()
         except sqlite3.Error as error:
             self._unsaved, self._next_try = rows, time.monotonic() + RETRY
             self._warn(f"evaluations were not written to the archive; the run continues: {one_line(error)}")
@@ -321,6 +361,34 @@ class ArchiveWriter(Cache):
             self.warnings.append(text)
             with contextlib.suppress(RuntimeWarning):  # a warning turned into an error must not end the run
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+@final
+class KeyFilter:
+    """A set of keys that may seem to contain other keys: a bit for each value of the first 24 bits.
+
+    Most points of a run are new. Asking the filter is much faster than a query.
+    """
+
+    def __init__(self) -> None:
+        self._bits = bytearray(1 << 21)
+
+    def __contains__(self, key: bytes) -> bool:
+        place = int.from_bytes(key[:3], "big")
+        return bool(self._bits[place >> 3] >> (place & 7) & 1)
+
+    def add(self, key: bytes) -> None:
+        """Add a key."""
+        place = int.from_bytes(key[:3], "big")
+        self._bits[place >> 3] |= 1 << (place & 7)
+
+    def fill(self, db: sqlite3.Connection) -> None:
+        """Add the keys of all rows."""
+        try:
+            for (key,) in db.execute("select key from evaluations where key is not null"):
+                self.add(key)
+        except (sqlite3.Error, TypeError):  # damaged: queries report it
+            self._bits = bytearray(b"\xff" * len(self._bits))
 
 
 def _status(outcome: Outcome) -> tuple[str, str | None, str | None]:
