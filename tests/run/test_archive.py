@@ -764,10 +764,10 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch, interval):
         def __getattr__(self, name):
             return getattr(self.db, name)
 
-    def write(self, rows):
+    def write(self, evaluated):
         if not isinstance(self._database.db, Full):
             self._database.db = Full(self._database.db)
-        original(self, rows)
+        original(self, evaluated)
 
     monkeypatch.setattr(writer.ArchiveWriter, "_write", write)
 

@@ -39,6 +39,7 @@ class SpoolWriter:
     def __init__(self, spool: str, slot: int | str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._descriptor = os.open(f"{spool}-{slot}", flags, 0o600)
+        self._is_empty = False
 
     def add(self, x: Array, answers: bytes, seconds: float) -> bool:
         """Append a task's answers, as returned by :func:`~lmma.evaluation.base.packed`, in one write.
@@ -46,6 +47,7 @@ class SpoolWriter:
         Return whether they were written.
         """
         record = RECORD.pack(*x.shape, seconds, len(answers)) + x.astype(np.float64).tobytes() + answers
+        self._is_empty = False
         record += CHECKSUM.pack(zlib.crc32(record))
         with contextlib.suppress(OSError):  # the pool receives the answers anyway
             return os.write(self._descriptor, record) == len(record)
@@ -53,8 +55,10 @@ class SpoolWriter:
 
     def empty(self) -> None:
         """Remove all answers from the file."""
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, 0)
+        if not self._is_empty:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
+                self._is_empty = True
 
     def close(self) -> None:
         """Close the file."""

@@ -114,9 +114,10 @@ class ArchiveWriter(Cache):
         self.generation: Callable[[], int] = lambda: 0
         self.warnings: list[str] = []
         self._violation, self._functions = violation, functions
-        self._unsaved: list[tuple[Any, ...]] = []  # rows that wait or could not be written
-        self._waiting: dict[bytes, Outcome] = {}  # outcomes of rows that wait, by key
-        self._own_spool: spool.SpoolWriter | None = None  # contains the rows that wait
+        self._unsaved: list[tuple[Any, ...]] = []  # rows that could not be written yet
+        self._waiting: list[tuple[Evaluated, int, datetime]] = []  # with the generation and the time
+        self._outcomes: dict[bytes, Outcome] = {}  # of those that wait, by key
+        self._own_spool: spool.SpoolWriter | None = None  # contains those that wait
         self._next_write = self._next_try = 0.0
         self._tracebacks = FailureRecord.MAX_ERRORS  # still to be stored
         self._run: int | None = None
@@ -198,7 +199,8 @@ class ArchiveWriter(Cache):
                 key = self.key(x)
                 if self.find(key) is None:
                     outcome = Outcome(value, numbers)
-                    self._write([self._row(Evaluated(key, x, outcome, task.seconds, task.worker))])
+                    self._keys.add(key)
+                    self._write([Evaluated(key, x, outcome, task.seconds, task.worker)])
         spool.remove(files)
 
     def start(self, method: str, popsize: int, seed: str) -> None:
@@ -212,7 +214,7 @@ class ArchiveWriter(Cache):
 
     def close(self) -> None:
         """Write pending rows, close the file and release its lock."""
-        if self._unsaved:
+        if self._unsaved or self._waiting:
             self._next_try = 0.0
             self._write([])
         self._database.close()
@@ -240,7 +242,7 @@ class ArchiveWriter(Cache):
         """Return the known outcome of the point with this key, or None."""
         if key not in self._keys:
             return None
-        if (waiting := self._waiting.get(key)) is not None:
+        if (waiting := self._outcomes.get(key)) is not None:
             return waiting
         query = (
             "select value, constraints, status, reason, seconds, traceback, checksum from evaluations "
@@ -289,12 +291,16 @@ class ArchiveWriter(Cache):
     def add(self, evaluated: Sequence[Evaluated]) -> None:
         """Write evaluations that have just ended; on failure, keep them and warn once."""
         self.calls += len(evaluated)
-        rows = [self._row(one) for one in evaluated]
+        for one in evaluated:
+            self._keys.add(one.key)
         if time.monotonic() < self._next_write and all(map(self._can_wait, evaluated)):
-            self._unsaved += rows
-            self._waiting |= {one.key: one.outcome for one in evaluated}
+            generation, now = self.generation(), datetime.now(UTC)
+            for one in evaluated:
+                self._waiting.append((one._replace(x=one.x.copy()), generation, now))
+                self._outcomes[one.key] = one.outcome
+            self._answered = True
         else:
-            self._write(rows)
+            self._write(evaluated)
 
     def _can_wait(self, one: Evaluated) -> bool:
         """Append an evaluation to the spool, unless it failed or took long; return whether it is there."""
@@ -310,7 +316,7 @@ class ArchiveWriter(Cache):
         answers = np.array([outcome.value]), None if g is None else g[np.newaxis]
         return self._own_spool.add(one.x[np.newaxis, : self.columns.n], packed(answers), one.seconds)
 
-    def _row(self, one: Evaluated) -> tuple[Any, ...]:
+    def _row(self, one: Evaluated, generation: int, now: datetime) -> tuple[Any, ...]:
         outcome, g = one.outcome, one.outcome.constraint_values
         x = one.x[: self.columns.n]
         value: float | None = outcome.value
@@ -327,15 +333,19 @@ class ArchiveWriter(Cache):
             if self._violation is not None:
                 violation = self._violation(x, g)
         key = one.key if self.reuses else None
-        self._keys.add(one.key)
         return (
-            self._run, self.generation(), *(self.columns.cells(x) if self.columns.separate else ()),
-            value, constraints, violation, status, reason, one.seconds, one.worker or None, _now(),
+            self._run, generation, *(self.columns.cells(x) if self.columns.separate else ()),
+            value, constraints, violation, status, reason, one.seconds, one.worker or None, _text(now),
             *(() if self.columns.exact else (x.astype(np.float64).tobytes(),)),
             key, traceback, checksum(key, value, constraints, status, reason),
         )  # fmt: skip
 
-    def _write(self, rows: list[tuple[Any, ...]]) -> None:
+    def _write(self, evaluated: Sequence[Evaluated]) -> None:
+        """Write the evaluations that wait, and those in ``evaluated``."""
+        generation, now = self.generation(), datetime.now(UTC)
+        rows = [self._row(*one) for one in self._waiting]
+        rows += [self._row(one, generation, now) for one in evaluated]
+        self._waiting = []
         if self._unsaved:
             rows = self._unsaved + rows
             if time.monotonic() < self._next_try:
@@ -348,8 +358,8 @@ class ArchiveWriter(Cache):
                 with self._database.transaction():
                     self._database.db.executemany(self._insert, rows)
             self._unsaved, self._next_write = [], time.monotonic() + INTERVAL
-            if self._waiting and self._own_spool is not None:
-                self._waiting.clear()
+            self._outcomes.clear()
+            if self._own_spool is not None:
                 self._own_spool.empty()
         except sqlite3.Error as error:
             self._unsaved, self._next_try = rows, time.monotonic() + RETRY
@@ -457,4 +467,8 @@ def _version() -> str:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _text(datetime.now(UTC))
+
+
+def _text(when: datetime) -> str:
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
