@@ -48,7 +48,7 @@ from lmma.run.checkpoint import differences
 
 RETRY = 1.0  # seconds between two attempts to write after a failed one
 SHORT = 0.01  # seconds: rows of calls that take longer are written at once
-INTERVAL = 0.05  # seconds between transactions if calls are short
+INTERVAL = 0.5  # seconds between transactions if calls are short
 LONGEST = 10_000  # characters of a reason or a traceback
 CODE = "code of fun, its arguments or its constraints (digest)"
 
