@@ -888,6 +888,54 @@ def test_rows_of_short_calls_are_in_a_file_before_the_next_call(tmp_path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["runs.db"]
 
 
+def test_evaluations_are_in_the_spool_while_those_that_waited_are_written(tmp_path, monkeypatch):
+    from lmma.evaluation.pool import spool
+    from lmma.run.archive import writer
+
+    file, calls, kept = tmp_path / "runs.db", [], []
+    original = writer.ArchiveWriter._write
+
+    def write(self, entries):
+        if len(entries) > 1:
+            kept.append((len(calls), len(Archive(file)) + sum(1 for _ in spool.read(self.spool, 4))))
+        return original(self, entries)
+
+    def fun(x):
+        calls.append(1)
+        time.sleep(0.001)
+        return sphere(x)
+
+    monkeypatch.setattr(writer, "INTERVAL", 0.01)
+    monkeypatch.setattr(writer.ArchiveWriter, "_write", write)
+    result = lmma.minimize(fun, X0, 0.5, rng=1, maxfevals=80, archive=file)
+    assert len(kept) > 2
+    assert all(made == held for made, held in kept)
+    assert [row["id"] for row in table(file)] == list(range(1, result.nfev + 1))
+
+
+@pytest.mark.parametrize("torn", [0, 5])
+def test_a_spool_that_cannot_be_written_is_not_used(tmp_path, monkeypatch, torn):
+    from lmma.evaluation.pool import spool
+
+    count, original = [], spool.SpoolWriter.add
+
+    def add(self, *args):
+        count.append(1)
+        return original(self, *args) and len(count) <= torn
+
+    monkeypatch.setattr(spool.SpoolWriter, "add", add)
+    rows = []
+
+    def fun(x):
+        rows.append(len(Archive(tmp_path / "runs.db")))
+        return sphere(x)
+
+    result = lmma.minimize(fun, X0, 0.5, rng=1, maxfevals=40, archive=tmp_path / "runs.db")
+    assert len(result.archive) == 40
+    if not torn:
+        assert rows == list(range(40))
+
+
 def test_points_that_wait_to_be_written_are_known(tmp_path, monkeypatch):
     from lmma.run.archive import writer
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -62,6 +62,15 @@ class Policy:
     reuses: bool = True  # False if values vary between calls
     failures: bool = True  # False if failures end the run: failed points are then evaluated again
     timeout: float | None = None  # points that timed out earlier than this are evaluated again
+
+
+class Entry(NamedTuple):
+    """An evaluation that becomes row ``number``."""
+
+    number: int
+    one: Evaluated
+    generation: int
+    time: datetime
 
 
 @final
@@ -115,9 +124,10 @@ class ArchiveWriter(Cache):
         self.warnings: list[str] = []
         self._violation, self._functions = violation, functions
         self._unsaved: list[tuple[Any, ...]] = []  # rows that could not be written yet
-        self._waiting: list[tuple[Evaluated, int, datetime]] = []  # with the generation and the time
+        self._waiting: list[Entry] = []
         self._outcomes: dict[bytes, Outcome] = {}  # of those that wait, by key
         self._own_spool: spool.SpoolWriter | None = None  # contains those that wait
+        self._is_torn = False  # True if what is appended to the spool could not be read
         self._next_write = self._next_try = 0.0
         self._tracebacks = FailureRecord.MAX_ERRORS  # still to be stored
         self._run: int | None = None
@@ -127,7 +137,7 @@ class ArchiveWriter(Cache):
             raise ArchiveError(
                 f"archive={str(path)!r} cannot be written: the path must name a file in an existing folder"
             )
-        names = all_columns(columns)[1:]
+        names = all_columns(columns)
         places = ", ".join("?" * len(names))
         self._insert = f"insert into evaluations ({', '.join(map(quoted, names))}) values ({places})"
         self._lock = Lock(self.path, "archive", ArchiveError)
@@ -139,6 +149,7 @@ class ArchiveWriter(Cache):
         except BaseException:
             self._lock.release()
             raise
+        self._last_id = _last_id(self._database)
         self._keys = KeyFilter()
         if self.reuses:
             self._keys.fill(self._database.db)
@@ -188,10 +199,10 @@ class ArchiveWriter(Cache):
 
     def _take_spooled(self, files: str) -> None:
         """Add the values that workers of a killed process had computed."""
+        generation = 1
         latest = "select max(run), coalesce(max(generation), 1) from evaluations"
         with contextlib.suppress(sqlite3.Error):
             self._run, generation = self._database.db.execute(latest).fetchone()
-            self.generation = lambda: generation
         for task in spool.read(files, self.columns.n):
             values, constraint_values = task.answers
             g = [None] * len(values) if constraint_values is None else list(constraint_values)
@@ -200,7 +211,9 @@ class ArchiveWriter(Cache):
                 if self.find(key) is None:
                     outcome = Outcome(value, numbers)
                     self._keys.add(key)
-                    self._write([Evaluated(key, x, outcome, task.seconds, task.worker)])
+                    self._last_id += 1
+                    one = Evaluated(key, x, outcome, task.seconds, task.worker)
+                    self._write([Entry(self._last_id, one, generation, datetime.now(UTC))])
         spool.remove(files)
 
     def start(self, method: str, popsize: int, seed: str) -> None:
@@ -216,7 +229,7 @@ class ArchiveWriter(Cache):
         """Write pending rows, close the file and release its lock."""
         if self._unsaved or self._waiting:
             self._next_try = 0.0
-            self._write([])
+            self._write_waiting()
         self._database.close()
         if self._own_spool is not None:
             self._own_spool.close()
@@ -291,21 +304,29 @@ class ArchiveWriter(Cache):
     def add(self, evaluated: Sequence[Evaluated]) -> None:
         """Write evaluations that have just ended; on failure, keep them and warn once."""
         self.calls += len(evaluated)
+        generation, now = self.generation(), datetime.now(UTC)
+        urgent = []
         for one in evaluated:
             self._keys.add(one.key)
-        if time.monotonic() < self._next_write and all(map(self._can_wait, evaluated)):
-            generation, now = self.generation(), datetime.now(UTC)
-            for one in evaluated:
-                self._waiting.append((one._replace(x=one.x.copy()), generation, now))
+            self._last_id += 1
+            entry = Entry(self._last_id, one, generation, now)
+            if self._spooled(one):
+                self._waiting.append(entry._replace(one=one._replace(x=one.x.copy())))
                 self._outcomes[one.key] = one.outcome
-            self._answered = True
-        else:
-            self._write(evaluated)
+                self._answered = True
+            else:
+                urgent.append(entry)
+        if urgent:
+            self._write(urgent)
+        if (self._waiting or self._is_torn) and (
+            time.monotonic() >= self._next_write or not evaluated[-1].seconds < SHORT
+        ):
+            self._write_waiting()
 
-    def _can_wait(self, one: Evaluated) -> bool:
-        """Append an evaluation to the spool, unless it failed or took long; return whether it is there."""
+    def _spooled(self, one: Evaluated) -> bool:
+        """Append an evaluation to the spool, unless it failed; return whether it is there."""
         outcome = one.outcome
-        if self.spool is None or not one.seconds < SHORT or _status(outcome)[0] != "ok":
+        if self.spool is None or self._is_torn or _status(outcome)[0] != "ok":
             return False
         try:
             if self._own_spool is None:
@@ -314,9 +335,20 @@ class ArchiveWriter(Cache):
             return False
         g = outcome.constraint_values
         answers = np.array([outcome.value]), None if g is None else g[np.newaxis]
-        return self._own_spool.add(one.x[np.newaxis, : self.columns.n], packed(answers), one.seconds)
+        x = one.x[np.newaxis, : self.columns.n]
+        self._is_torn = not self._own_spool.add(x, packed(answers), one.seconds)  # such as on a full disk
+        return not self._is_torn
 
-    def _row(self, one: Evaluated, generation: int, now: datetime) -> tuple[Any, ...]:
+    def _write_waiting(self) -> None:
+        """Write the rows that wait, and then empty the spool."""
+        waiting, self._waiting = self._waiting, []
+        self._next_write = time.monotonic() + INTERVAL
+        if self._write(waiting) and self._own_spool is not None:
+            self._outcomes.clear()
+            self._own_spool.empty()
+            self._is_torn = False
+
+    def _row(self, number: int, one: Evaluated, generation: int, now: datetime) -> tuple[Any, ...]:
         outcome, g = one.outcome, one.outcome.constraint_values
         x = one.x[: self.columns.n]
         value: float | None = outcome.value
@@ -334,36 +366,32 @@ class ArchiveWriter(Cache):
                 violation = self._violation(x, g)
         key = one.key if self.reuses else None
         return (
-            self._run, generation, *(self.columns.cells(x) if self.columns.separate else ()),
+            number, self._run, generation, *(self.columns.cells(x) if self.columns.separate else ()),
             value, constraints, violation, status, reason, one.seconds, one.worker or None, _text(now),
             *(() if self.columns.exact else (x.astype(np.float64).tobytes(),)),
             key, traceback, checksum(key, value, constraints, status, reason),
         )  # fmt: skip
 
-    def _write(self, evaluated: Sequence[Evaluated]) -> None:
-        """Write the evaluations that wait, and those in ``evaluated``."""
-        generation, now = self.generation(), datetime.now(UTC)
-        rows = [self._row(*one) for one in self._waiting]
-        rows += [self._row(one, generation, now) for one in evaluated]
-        self._waiting = []
+    def _write(self, entries: Sequence[Entry]) -> bool:
+        """Write evaluations, and those that could not be written; return whether they are in the file."""
+        rows = [self._row(*entry) for entry in entries]
         if self._unsaved:
             rows = self._unsaved + rows
             if time.monotonic() < self._next_try:
                 self._unsaved = rows
-                return
+                return False
         try:
             if len(rows) == 1:
                 self._database.db.execute(self._insert, rows[0])
             else:
                 with self._database.transaction():
                     self._database.db.executemany(self._insert, rows)
-            self._unsaved, self._next_write = [], time.monotonic() + INTERVAL
-            self._outcomes.clear()
-            if self._own_spool is not None:
-                self._own_spool.empty()
         except sqlite3.Error as error:
             self._unsaved, self._next_try = rows, time.monotonic() + RETRY
             self._warn(f"evaluations were not written to the archive; the run continues: {one_line(error)}")
+            return False
+        self._unsaved = []
+        return True
 
     def _warn(self, text: str) -> None:
         """Warn once for each problem."""
