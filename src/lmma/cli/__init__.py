@@ -29,7 +29,7 @@ COMMANDS = {
         "show": "describe a checkpoint, log, archive, store or result without running anything",
         "export": "write the evaluations of a minimize --archive file as a table",
         "plot": "plot a run, finished or in progress, from its minimize --log or --archive file",
-        "watch": "show runs on a live page in the browser, from their minimize --log files",
+        "watch": "show runs on a live page in the browser, from their logs or archives",
         "methods": "list the methods with their cost per sample and memory use",
         "problems": "list the built-in problems",
         "train": "train a policy for a Gymnasium environment, or evaluate a saved policy",

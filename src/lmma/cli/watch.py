@@ -1,4 +1,4 @@
-"""The command ``lmma watch``: serve a live page of logs."""
+"""The command ``lmma watch``: serve a live page of logs and archives."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from pathlib import Path
 
 from lmma.cli import arguments, status
 from lmma.cli.status import UsageError
-from lmma.output.watch.follow import LOGS, Follower, Logs
+from lmma.output.watch.follow import LOGS, Follower, Logs, Source
 
 EPILOG = """\
-The page is served on this machine only (127.0.0.1), shows only the contents of the logs, and updates as the
+The page is served on this machine only (127.0.0.1), shows only the contents of the files, and updates as the
 runs write them. The printed address contains a random token, without which requests are rejected: other users
 of the machine cannot read the page. Press Ctrl-C to stop. A folder shows its seven newest .jsonl files,
 including files added later.
 
 examples:
   lmma watch run.jsonl
+  lmma watch runs.db
   lmma watch runs/ --port 8123
   lmma watch run.jsonl --once run.html
 """
@@ -29,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="log of lmma minimize --log, or a folder of logs"
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="log of lmma minimize --log, archive of lmma minimize --archive, or a folder of logs",
     )
     parser.add_argument(
         "--port",
@@ -81,10 +85,25 @@ def logs_of(files: list[str]) -> Logs:
         raise UsageError(
             f"a page shows at most {LOGS} logs, got {len(files)}: name fewer files, or their folder"
         )
-    return Logs(files)
+    return Logs(files, follower_of)
 
 
-def _check_is_log(follower: Follower) -> None:
+def follower_of(path: Path) -> Source:
+    """Return the follower of an archive or a log; one that does not exist yet is known by its suffix."""
+    from lmma.run.archive.database import is_archive
+
+    if path.is_file() and path.stat().st_size:
+        archive = is_archive(arguments.first_bytes(path))
+    else:
+        archive = path.suffix == ".db"
+    if not archive:
+        return Follower(path)
+    from lmma.run.archive.follower import ArchiveFollower
+
+    return ArchiveFollower(path)
+
+
+def _check_is_log(follower: Source) -> None:
     if follower.is_foreign:
         raise UsageError(f"{follower.path} is not a log written by lmma minimize --log")
 

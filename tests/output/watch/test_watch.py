@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import math
 import os
 import re
 import shutil
@@ -12,10 +13,13 @@ import threading
 
 import pytest
 
+import lmma
 from lmma.cli import main
+from lmma.cli.watch import follower_of
 from lmma.output.watch import follow
 from lmma.output.watch.follow import LOGS, MOST, Follower, Logs
 from lmma.output.watch.server import WatchServer, page
+from lmma.run.archive import follower as archive_follower
 
 HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>.jsonl"
 
@@ -232,6 +236,77 @@ def test_a_folder_shows_its_newest_logs_and_those_that_come_later(tmp_path):
     written(tmp_path / "a new one.jsonl", 3)
     assert "a new one.jsonl" in [log["name"] for log in logs.data()["logs"]]
     assert "2.jsonl" not in [log["name"] for log in logs.data()["logs"]]
+
+
+def evaluated(flow, teeth, oil):
+    if teeth > 30:
+        raise RuntimeError("the mesh is broken")
+    return math.log10(flow) ** 2 + abs(teeth - 17) + (oil == "A")
+
+
+def archived(path, budget):
+    space = lmma.Space(
+        flow=lmma.Real(1e-4, 1e-1, log=True, unit="kg/s"), teeth=lmma.Integer(10, 40),
+        oil=lmma.Choice(["A", "B"]),
+    )  # fmt: skip
+    return lmma.minimize(evaluated, space, rng=1, maxfevals=budget, archive=path)
+
+
+def test_an_archive_is_followed_while_it_grows(tmp_path):
+    file = tmp_path / "runs.db"
+    (follower,) = Logs([file], follower_of).update()
+    assert "No such file" in follower.data()["problem"]
+    counts = []
+    for budget in (60, 120):
+        result = archived(file, budget)
+        follower.update()
+        data = follower.data()
+        counts.append(follower.records)
+        columns = data["columns"]
+        assert columns["evaluations"] == list(range(1, len(result.archive) + 1))
+        assert columns["best_fun"][-1] == result.fun == min(v for v in columns["value"] if v is not None)
+        assert columns["failures"][-1] == result.archive.summary()["failed"] > 0
+        assert columns["seconds"] == sorted(columns["seconds"])
+        assert dict(data["best"])["flow"] == f"{result.x['flow']:.7g} kg/s"
+        flow, teeth, oil = data["axes"]
+        assert flow["ends"] == ["0.0001", "0.1"]
+        assert flow["at"][0] == pytest.approx((math.log10(result.x["flow"]) + 4) / 3, abs=1e-4)
+        assert (teeth["name"], oil["ends"]) == ("teeth", ["A", "B"])
+    assert counts[0] < counts[1]
+    file.unlink()
+    first = archived(file, 20)  # another archive under the same name
+    follower.update()
+    assert follower.records == len(first.archive)
+
+
+def test_a_long_archive_is_thinned_and_ends_where_it_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive_follower, "MOST", 32)
+    result = archived(tmp_path / "runs.db", 300)
+    (follower,) = Logs([tmp_path / "runs.db"], follower_of).update()
+    columns = follower.data()["columns"]
+    assert len(columns["evaluations"]) <= 33
+    assert columns["evaluations"][-1] == len(result.archive)
+    assert columns["best_fun"][-1] == result.fun
+
+
+def test_a_damaged_archive_is_named_on_the_page(tmp_path):
+    archived(tmp_path / "runs.db", 300)
+    (follower,) = Logs([tmp_path / "runs.db"], follower_of).update()
+    assert follower.problem == ""
+    (tmp_path / "runs.db").write_bytes(bytes(5000))
+    again = type(follower)(tmp_path / "runs.db")
+    again.update()
+    assert again.problem.startswith("runs.db is not an lmma archive")
+    assert again.data()["records"] == 0
+
+
+def test_once_writes_the_page_of_an_archive(tmp_path, capsys):
+    result = archived(tmp_path / "runs.db", 60)
+    assert main(["watch", str(tmp_path / "runs.db"), "--once", str(tmp_path / "runs.html")]) == 0
+    assert f"{len(result.archive)} records" in capsys.readouterr().out
+    held = re.search(r'id="data">(.*?)</script>', (tmp_path / "runs.html").read_text())[1]
+    (shown,) = json.loads(held)["logs"]
+    assert [axis["name"] for axis in shown["axes"]] == ["flow", "teeth", "oil"]
 
 
 @pytest.fixture

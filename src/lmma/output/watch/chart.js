@@ -64,7 +64,7 @@ function extent(curves, pick) {
   }
   return [low, high];
 }
-// spec: {title, unit, curves: [{name, colour, thin, points: [[x, y]]}], bands: [{colour, low: points, high: points}], marks: [x]}
+// spec: {title, unit, curves: [{name, colour, thin, dots, points: [[x, y]]}], bands: [{colour, low: points, high: points}], marks: [x]}
 function chart(parent, spec, axis) {
   const figure = make('figure', parent);
   const caption = make('figcaption', figure, spec.title);
@@ -95,6 +95,8 @@ function chart(parent, spec, axis) {
     if (curve.points.length === 1) {
       const [[px, py]] = curve.points;
       draw('circle', svg, {cx: x.at(px), cy: y.at(py), r: 2.5, class: `c${curve.colour}`, fill: 'currentColor'});
+    } else if (curve.dots) {
+      draw('path', svg, {class: `dots c${curve.colour}`, d: curve.points.map(p => `M${x.at(p[0]).toFixed(1)} ${y.at(p[1]).toFixed(1)}h0`).join('')});
     } else draw('polyline', svg, {class: classes, points: path(curve.points)});
   }
   const cursor = draw('line', svg, {y1: TOP, y2: BOTTOM, class: 'cursor', visibility: 'hidden'});
@@ -121,6 +123,25 @@ function chart(parent, spec, axis) {
   svg.addEventListener('pointerleave', event => { if (event.pointerType === 'mouse') axis.point(null); });
   show(axis.where);
   return show;
+}
+// axes: [{name, ends: [low, high], at: positions in [0, 1] of the points, the best first}]
+function parallel(parent, title, axes) {
+  const figure = make('figure', parent);
+  make('small', make('figcaption', figure, title), 'best point thick');
+  const svg = draw('svg', figure, {viewBox: `0 0 ${WIDE} ${HIGH}`, role: 'img', 'aria-label': title});
+  const top = TOP + 14, bottom = BOTTOM - 14, every = Math.ceil(axes.length / 8);
+  const x = i => axes.length > 1 ? 36 + (WIDE - 72) * i / (axes.length - 1) : WIDE / 2, y = part => bottom + (top - bottom) * part;
+  axes.forEach((axis, i) => {
+    draw('line', svg, {x1: x(i), x2: x(i), y1: top, y2: bottom, class: 'grid'});
+    if (i % every) return;
+    draw('text', svg, {x: x(i), y: top - 6, 'text-anchor': 'middle'}, axis.ends[1]);
+    draw('text', svg, {x: x(i), y: bottom + 13, 'text-anchor': 'middle'}, axis.ends[0]);
+    draw('text', svg, {x: x(i), y: BOTTOM + 18, 'text-anchor': 'middle'}, axis.name.length > 12 ? `${axis.name.slice(0, 11)}…` : axis.name);
+  });
+  for (let k = axes[0].at.length - 1; k >= 0; k--) {
+    const points = axes.map((axis, i) => `${x(i).toFixed(1)},${y(axis.at[k]).toFixed(1)}`).join(' ');
+    draw('polyline', svg, {class: k ? 'curve other' : 'curve c0', points});
+  }
 }
 function nearest(points, where) {
   let low = 0, high = points.length - 1;

@@ -6,9 +6,9 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 MOST = 1600  # records kept per log; every second one is dropped when there are more
 HEAD = 512  # leading bytes that identify the run: they contain times
@@ -111,6 +111,24 @@ class Follower:
         }  # fmt: skip
 
 
+class Source(Protocol):
+    """A file that the page shows; see :class:`Follower`."""
+
+    path: Path
+    problem: str
+    records: int
+
+    @property
+    def is_foreign(self) -> bool:
+        """True if the file has content of another kind."""
+
+    def update(self) -> None:
+        """Read what was added."""
+
+    def data(self) -> dict[str, Any]:
+        """Return the data for the page, for JSON."""
+
+
 class Logs:
     """The logs in a set of files and folders; folders are listed again at each update.
 
@@ -118,22 +136,27 @@ class Logs:
     ----------
     sources : iterable of paths
         Files, which need not exist yet, and folders of .jsonl files.
+    follow : callable
+        Returns the follower of a file; :class:`Follower` reads logs.
     """
 
-    def __init__(self, sources: Iterable[str | os.PathLike[str]]) -> None:
+    def __init__(
+        self, sources: Iterable[str | os.PathLike[str]], follow: Callable[[Path], Source] | None = None
+    ) -> None:
         self.sources = [Path(source) for source in sources]
-        self._followers: dict[Path, Follower] = {}
+        self._follow = follow or Follower
+        self._followers: dict[Path, Source] = {}
         self.left_out = 0  # logs beyond LOGS, which are not shown
 
     @property
-    def followers(self) -> list[Follower]:
+    def followers(self) -> list[Source]:
         """The logs as of the last update."""
         return list(self._followers.values())
 
-    def update(self) -> list[Follower]:
+    def update(self) -> list[Source]:
         """Update all logs and return them."""
         files = self.files()
-        self._followers = {path: self._followers.get(path) or Follower(path) for path in files}
+        self._followers = {path: self._followers.get(path) or self._follow(path) for path in files}
         for follower in self._followers.values():
             follower.update()
         return self.followers

@@ -77,7 +77,7 @@ function table() {
 }
 function panels() {
   const logs = now.logs.map((log, i) => [log, i]).filter(([log]) => !hidden.has(log.name) && log.records);
-  const one = logs.length === 1, called = (log, what) => one ? what : log.name.replace(/\.jsonl$/, '');
+  const one = logs.length === 1, called = (log, what) => one ? what : log.name.replace(/\.(jsonl|db)$/, '');
   const each = (pick, what, more) => logs.map(([log, i]) => curve(log, i, pick(log.columns), called(log, what), more));
   const detail = chosen(), specs = [], missing = [], marks = detail ? restarts(detail) : [];
   const add = (title, unit, curves, more = {}) => {
@@ -86,7 +86,9 @@ function panels() {
     if (drawn.length) specs.push({title, unit: unit + left, curves: drawn, scale: view.scale === 'auto' ? undefined : view.scale, marks, ...more});
   };
   const secondary = {thin: true, silent: !one};
-  add('Value', 'best, median dashed', [...each(c => c.best_fun, 'best'), ...each(c => c.median_fun, 'median', secondary)]);
+  const rows = logs.some(([log]) => log.columns.value);  // of an archive
+  add('Value', rows ? 'best, and evaluations as dots' : 'best, median dashed', [...each(c => c.value || [], 'value', {dots: true, silent: !one}),
+    ...each(c => c.best_fun, 'best'), ...each(c => c.median_fun, 'median', secondary)]);
   const mixed = logs.some(([log]) => log.run.relative);  // then the mean step would add different units
   add('Step size', mixed ? 'sigma' : 'sigma, mean step dashed', [...each(c => c.sigma, 'sigma'), ...(mixed ? [] : each(c => c.step, 'step', secondary))]);
   add('Axis ratio', 'longest / shortest axis', each(c => c.axis_ratio, 'axis ratio'));
@@ -113,6 +115,7 @@ function panels() {
   const fresh = document.createDocumentFragment();
   shows.length = 0;
   for (const spec of specs) shows.push(chart(fresh, spec, axis));
+  if (detail && detail.axes && detail.axes.length) parallel(fresh, `Best points${one ? '' : ` · ${detail.name}`}`, detail.axes);
   at('panels').replaceChildren(fresh);
   if (focused >= 0) { const target = document.querySelectorAll('#panels svg')[focused]; if (target) target.focus(); }
   const parts = [];

@@ -109,6 +109,8 @@ class Database:
         The file.
     write : bool
         Whether to open it for writing; it is then created if missing.
+    check : bool
+        Whether to check all pages of a file of moderate size.
 
     Attributes
     ----------
@@ -118,8 +120,8 @@ class Database:
         The variables; None for a new file.
     """
 
-    def __init__(self, path: Path, *, write: bool = False) -> None:
-        self.path, self._write = path, write
+    def __init__(self, path: Path, *, write: bool = False, check: bool = True) -> None:
+        self.path, self._write, self._check = path, write, check
         self.info: dict[str, Any] = {}
         self.columns: Columns | None = None
         exists = check_file(path)
@@ -167,7 +169,7 @@ class Database:
                 f"archive {self.path} was written by a newer lmma (format {version}, this version reads "
                 f"{FORMAT}): upgrade lmma, or choose another name"
             )
-        if self.path.stat().st_size <= CHECKED_UP_TO:
+        if self._check and self.path.stat().st_size <= CHECKED_UP_TO:
             found = self.db.execute("pragma quick_check(1)").fetchone()[0]
             if found != "ok":
                 raise error_of(self.path, ValueError(found))

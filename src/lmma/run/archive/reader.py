@@ -95,8 +95,8 @@ class Archive:
         self.units = {labels[label]: unit for label, unit in columns.units.items() if label in labels}
 
     @contextmanager
-    def _opened(self) -> Iterator[Database]:
-        database = Database(self.path)
+    def _opened(self, *, check: bool = True) -> Iterator[Database]:
+        database = Database(self.path, check=check)
         try:
             if database.columns is None:
                 raise ArchiveError(f"archive {self.path} is empty: no run has written to it yet")
@@ -181,6 +181,47 @@ class Archive:
         query = f"select case when {feasible} then value end from evaluations order by id"
         with self._opened() as database:
             return [value for (value,) in database.db.execute(query)]
+
+    def is_current(self) -> bool:
+        """Return whether the file is still the one that was opened, and not another under its name."""
+        with self._opened(check=False) as database:
+            return database.info == self.info
+
+    def since(self, row: int) -> list[tuple[int, float | None, str, str | None]]:
+        """Return id, value, status and time of the rows after ``row``; None is the value if infeasible."""
+        feasible = f"status = 'ok' and coalesce(violation, 0) <= {float(self._tolerance)!r}"
+        value = f"case when {feasible} then value end"
+        with self._opened(check=False) as database:
+            return database.db.execute(
+                f"select id, {value}, status, time from evaluations where id > ? order by id", (row,)
+            ).fetchall()
+
+    def positions(self, best: list[dict[str, Any]], most: int) -> list[tuple[str, str, str, list[float]]]:
+        """Return name, labels of both ends, and positions in [0, 1] of points, for ``most`` variables.
+
+        Ends are the limits of a variable if it has limits, otherwise the extremes of the points.
+        """
+        try:
+            return self._positions(best, most)
+        except (TypeError, ValueError) as error:
+            raise error_of(self.path, error) from None
+
+    def _positions(self, best: list[dict[str, Any]], most: int) -> list[tuple[str, str, str, list[float]]]:
+        limits = {int(column): (low, high) for column, low, high in self._columns.limits}
+        found = []
+        for column, name in enumerate(self.variables[:most]):
+            cells = [row[name] for row in best]
+            if (values := self._columns.choices.get(column)) is not None:
+                ends, cells = (0.0, float(len(values) - 1)), [values.index(cell) for cell in cells]
+                labels = str(values[0]), str(values[-1])
+            else:
+                ends = limits.get(column) or (min(cells), max(cells))
+                labels = f"{ends[0]:.3g}", f"{ends[1]:.3g}"
+                if column in self._columns.log:
+                    ends, cells = (math.log(ends[0]), math.log(ends[1])), list(map(math.log, cells))
+            low, width = ends[0], (ends[1] - ends[0]) or 1.0
+            found.append((name, *labels, [(cell - low) / width for cell in cells]))
+        return found
 
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Return the smallest and the largest value of each numeric variable that has a column."""
