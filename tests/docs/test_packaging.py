@@ -51,6 +51,17 @@ def test_the_oldest_dependencies_are_those_that_are_tested():
         assert f'"{name}=={oldest}.*"' in workflow, need
 
 
+def test_actions_of_workflows_are_pinned_by_hash_and_only_a_tag_publishes():
+    workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    actions = [line for file in workflows for line in text(file).splitlines() if "uses:" in line]
+    assert len(actions) > 20
+    for line in actions:
+        assert re.fullmatch(r" *(- )?uses: [\w/-]+@[0-9a-f]{40}  # v[\d.]+", line), line
+    publishing = [file for file in workflows if "pypi-publish" in text(file)]
+    assert [file.name for file in publishing] == ["wheels.yml"]
+    assert "if: github.event_name == 'push' && startsWith(github.ref, 'refs/tags/v')" in text(publishing[0])
+
+
 def test_links_of_the_readme_work_outside_the_repository(monkeypatch):
     told = {}
     setuptools = pytest.importorskip("setuptools")
