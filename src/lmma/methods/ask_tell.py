@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 DEFAULT_TOLERANCE = 1e-11
 NO_ROWS: Indices = np.arange(0)
+OF_METHOD = (  # attributes that a strategy takes from the class of its method
+    "name", "can_inject", "can_resample", "can_stream", "can_damp", "fixed_step", "uses_values", "supports",
+)  # fmt: skip
 LayerType = TypeVar("LayerType", bound=Layer)
 
 
@@ -142,6 +145,8 @@ class Strategy:
     can_stream: ClassVar[bool] = False
     can_damp: ClassVar[bool] = False
     fixed_step: ClassVar[bool] = False
+    uses_values: ClassVar[bool] = False  # learns from the values, not only from their ranks
+    supports: ClassVar[frozenset[str]] = frozenset(ORDER)  # layers that may be put around the method
     cuts_batches: ClassVar[bool] = False  # True if the first rows of a batch may be evaluated alone
     STATE: ClassVar[Declared] = ()
 
@@ -153,7 +158,7 @@ class Strategy:
         super().__init_subclass__(**keywords)
         state_names(cls)  # validates STATE
         if "METHOD" in vars(cls) and cls.METHOD is not None:
-            for name in ("name", "can_inject", "can_resample", "can_stream", "can_damp", "fixed_step"):
+            for name in OF_METHOD:
                 setattr(cls, name, getattr(cls.METHOD, name))
         elif "name" not in vars(cls):
             cls.name = cls.__name__
@@ -187,6 +192,12 @@ class Strategy:
             raise TypeError(f"{cls.__name__} is incomplete: it must define {', '.join(missing)}")
         check_option_names(self.name, options, self.known_options(), COMMON)
         precision = checked_dtype(dtype)
+        for layer, argument, given in (
+            ("bounds", "bounds", bounds), ("integers", "integrality", integrality),
+            ("choices", "categories", categories),
+        ):  # fmt: skip
+            if given is not None:
+                cls._require_support(layer, f"{argument}=")
         start = _start(x0, sigma0, bounds, boundary, integrality, categories, precision)
         mean, sigma, scale, _, box, integers, choices = start
         n = len(mean) if choices is None else len(mean) + len(choices.columns)
@@ -234,6 +245,12 @@ class Strategy:
             for name in ("_sample", "_update", "memory")
             if inspect.getattr_static(cls, name) is inspect.getattr_static(Strategy, name)
         ]
+
+    @classmethod
+    def _require_support(cls, layer: str, argument: str) -> None:
+        """Raise ValueError if this strategy does not support the layer that ``argument`` requires."""
+        if layer not in cls.supports:
+            raise ValueError(f"{cls.name} does not support {argument}: remove it, or set method='auto'")
 
     @classmethod
     def known_options(cls) -> tuple[str, ...]:
@@ -463,6 +480,8 @@ class Strategy:
                 layer.after_update(method, told)
             if method.sigma > method.max_sigma:
                 method.sigma = method.max_sigma
+        else:
+            method.failed(rows)
         method.generation += 1  # [A1:20]
         record.snapshots.take(method.generation - 1, self)
         self._asked = None
@@ -526,6 +545,7 @@ class Strategy:
             self.record.failures += int(np.count_nonzero(np.isnan(checked)))
             told = told._replace(repeats=checked)
         if constraints is not None and self.constraints is None:
+            self._require_support("constraints", "constraints=")
             from lmma.layers.constraints import checked_constraints
 
             self._constrain(checked_constraints(constraints, len(told.raw), None).shape[1])
@@ -562,6 +582,7 @@ class Strategy:
         if noise is None:
             self._drop("noise")
             return
+        self._require_support("noise", "noise=")
         from lmma.layers.noise import Noise, checked_treatment
 
         treatment, choices = checked_treatment(noise), self.choices
@@ -659,6 +680,7 @@ class Strategy:
 
         if self.generation or self._asked is not None:
             raise ValueError("constrain() must be called before the first ask()")
+        self._require_support("constraints", "constraints=")
         if linear is not None and self.convergence.neighbours is not None:
             raise ValueError(
                 "linear= cannot be combined with integers or choices: pass the equalities to "
@@ -721,7 +743,8 @@ class Strategy:
     def _reasons(self) -> dict[str, float]:
         """Return the reasons to stop, without checking whether neighbours were evaluated."""
         averaged = not math.isnan(self.average_fun)
-        return self.convergence.stop(self.sigma, self.method.sigma0, averaged=averaged)
+        reasons = self.convergence.stop(self.sigma, self.method.sigma0, averaged=averaged)
+        return reasons | self.method.stop()
 
     def _has_converged(self) -> bool:
         try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from lmma.kernels import Key
+from lmma.layers.layer import ORDER
 from lmma.numerics.recombination import Array, Indices, log_weights
 from lmma.numerics.state import (
     ANY,
@@ -84,6 +85,8 @@ class Method(ABC):
     can_stream: ClassVar[bool] = False  # implements ``blocks``
     can_damp: ClassVar[bool] = False  # multiplies the steps of the mean by the learning rate under noise
     fixed_step: ClassVar[bool] = False  # sigma does not adapt, which limits the accuracy
+    uses_values: ClassVar[bool] = False  # learns from the values, not only from their ranks
+    supports: ClassVar[frozenset[str]] = frozenset(ORDER)  # layers that may be put around the method
     STATE: ClassVar[Declared] = {
         "mean": FINITE, "sigma": DISTANCE, "sigma0": POSITIVE, "max_sigma": DISTANCE, "generation": COUNT,
         "key": ANY, "scale": POSITIVE,
@@ -159,6 +162,13 @@ class Method(ABC):
     def selection_weights(self) -> Array:
         """Return the weights of the better candidates, best first; by default those of Algorithm 1."""
         return log_weights(self.popsize, self.popsize // 2)
+
+    def failed(self, rows: int) -> None:  # noqa: B027 (most draw other candidates next time)
+        """Learn that all ``rows`` candidates of a batch failed; called in place of :meth:`update`."""
+
+    def stop(self) -> dict[str, float]:
+        """Return reasons to stop that only the method knows, as reason -> value."""
+        return {}
 
     def stabilise(self, rate: float) -> None:  # noqa: B027 (most need no help)
         """Prevent drift of learned parameters under noise, given the learning rate of the mean."""

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from lmma.layers.layer import Told
     from lmma.methods.ask_tell import Strategy
 
-CONVERGED = frozenset(("tolx", "tolfun", "integer_search_exhausted"))  # reasons that mean convergence
+CONVERGED = frozenset(
+    ("tolx", "tolfun", "converged", "integer_search_exhausted")
+)  # reasons that mean convergence
 DIVERGED = 1e20  # growth of the step size that counts as divergence
 FLAT = 150  # generations of equal values, in which ranks carry no information
 SMALL_VALUES = 1e-8  # if the first values are smaller, tolfun is relative to them

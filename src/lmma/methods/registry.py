@@ -39,6 +39,7 @@ METHODS = {
     "d-lm-ma-es": "lmma.methods.dlmma:DLMMAES",
     "pulse": "lmma.methods.pulse.method:Pulse",
     "pulse-full": "lmma.methods.pulse.method:PulseFull",
+    "quasi-newton": "lmma.methods.quasi_newton:QuasiNewton",
 }
 _registered: dict[str, type[Strategy]] = {}  # by users
 

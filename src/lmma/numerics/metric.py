@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, Self, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
 if TYPE_CHECKING:
-    from lmma.methods.es import Transform
+    from lmma.numerics.linalg import Factors
     from lmma.numerics.recombination import Indices
 
 Array = npt.NDArray[np.floating]
 EXACT_UP_TO = 100  # variables; all axes are computed up to this number
 LANCZOS_STEPS = 30  # for more variables
 LANCZOS_NUMBERS = 2**22  # limit on the numbers stored by Lanczos's method
+
+
+class Transform(Protocol):
+    """A learned linear transform M."""
+
+    def apply(self, z: Array) -> Array:
+        """Return M z."""
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of M times d."""
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the diagonal of M M^T at ``columns``."""
+
+    def factors(self) -> Factors:
+        """Return the factors of M."""
+
+    def without_sample(self) -> Self:
+        """Return a copy that does not hold the last sample."""
 
 
 @final

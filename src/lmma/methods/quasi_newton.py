@@ -1,0 +1,1108 @@
+"""Quasi-Newton search with finite differences along the columns of a learned metric. New in lmma.
+
+=========  =====================  =========  ==============================================================
+symbol     code                   shape      meaning
+=========  =====================  =========  ==============================================================
+x          ``mean``               (n,)       best accepted point; candidates are x + S L u
+S          ``steps0``             (n,)       sigma0, by coordinate; all lengths are in units of it
+f          ``f``                  float      value at x
+L          ``model.L``            (n, n)     L L^T approximates the inverse Hessian
+g          ``g``                  (n,)       slopes at x along the columns of L
+d          -                      (n,)       second derivatives along the columns of L
+s^, y^     ``model.s, .y``        (n,)       last step and change of slopes, in the coordinates u
+p, t       ``line.p, .t``         (n,)       direction of the line search in u, and the step length
+D          ``decrease``           float      decrease of f that the metric's quadratic predicts, g.g/2
+tau        ``stencil.tau``        float      length of the steps of a stencil, in u
+rho        ``line.rho``           float      decrease of the Newton step over the predicted one
+eps        ``errors.error(f)``    float      error of a value, see ``numerics/value_noise.py``
+=========  =====================  =========  ==============================================================
+
+Every batch is a *phase*; a function of the state and of the key gives its rows:
+
+==========  ================  ===========================================================================
+phase       rows              use
+==========  ================  ===========================================================================
+START       1; 4 on failure   value at x0, or at points near it if that fails
+NOISE       8                 values at tiny, equal distances on a random line: eps
+FIRST       2n                x +- 0.05 S e_j: slopes and the diagonal of the Hessian
+TRIAL       1 to 3            unit steps along the candidate directions
+REFINE      1                 a longer or shorter step along the best direction
+SLOPES      n or 2n           slopes at the new point: one-sided or central differences
+REPEAT      failed rows       failed rows of a one-sided stencil, mirrored; slope 0 if these fail, too
+COMPLETE    n                 the other half of a one-sided stencil, after steps without a decrease
+AGAIN       2n                a central stencil, after steps without a decrease
+RENEW       2n                a central stencil along coordinates, after many tiny gains
+ENDED       1                 a random point nearby; ``stop()`` has the reason
+==========  ================  ===========================================================================
+
+A one-sided stencil has tau^2/2 = max(eps, 1e-13 D/n) and estimates g_j = +-((f(x +- tau l_j) - f)/tau -
+tau/2): the last term is the curvature of the metric itself, 1 along every column, so that the estimate is of
+second order where L is right. If its error is no longer small, n tau^2/2 > 0.01 D, the stencil is central
+with tau^2/2 = 50 eps grow^2. As differences are taken along columns of L, errors do not depend on the
+condition of the problem.
+
+*Separable mode.* L is diagonal at first. While rho lies in [0.5, 1.8], every step updates L_jj by the secant
+of its own coordinate. Otherwise L is updated as a whole, by BFGS in product form,
+
+    w = sqrt(s^.y^/y^.y^) y^,   L+ = L (I + (s^ - w) w^T/(s^.y^)),
+
+and up to three directions are tried in one batch: that of BFGS, that of BFGS after scaling L by Al-Baali's
+factor, and that of L-BFGS from the last 12 steps. The winner's model is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.kernels.blas import limited_threads
+from lmma.methods.ask_tell import Strategy
+from lmma.methods.base import Method
+from lmma.numerics.linalg import Factors, row_squares
+from lmma.numerics.recombination import Array, Indices
+from lmma.numerics.state import (
+    ANY,
+    COUNT,
+    DISTANCE,
+    FINITE,
+    FLAG,
+    NOT_NEGATIVE,
+    POSITIVE,
+    UNIT,
+    VALUE,
+    Declared,
+    Range,
+)
+from lmma.numerics.value_noise import TINY, ValueNoise
+
+if TYPE_CHECKING:
+    from lmma.layers.layer import Told
+    from lmma.numerics.metric import Metric, MetricOperator
+
+Vector = npt.NDArray[np.float64]
+
+FIRST_STEP = 0.05  # of the first stencil, in units of sigma0
+LINE = np.arange(-3.0, 5.0)  # points of the noise line, in multiples of its step
+REACH = 4.0  # largest change of a coordinate in one step, in units of sigma0
+NEAR = (0.01, 0.03, 0.1, 0.3)  # distances of the points tried if x0 fails, in units of sigma0
+ATTEMPTS = 3  # batches of these points
+GOOD_RHO = (0.5, 1.8)  # the quadratic of the metric is right
+CENTRAL = 50.0  # tau^2/2 of a central stencil, in units of eps
+NEGLIGIBLE = 1e-13  # tau^2/2 of a one-sided stencil, in units of D/n
+PAIRS = 12  # of steps and changes of slopes, for the direction of L-BFGS
+REFRESH = 50  # iterations after which the inverse of L is computed anew
+MOST_FAILURES = 4  # steps without a decrease, after which the search ends
+MOST_REFINEMENTS = 12  # step lengths of one line search
+CREEPING = 6  # net number of small gains after which the metric is renewed
+SMALL_GAIN = 0.01  # relative to the predicted decrease
+WINS = 0.2  # weight of the last trial in the share of trials that a direction wins
+MARGIN = 1.5  # by which the direction of L-BFGS must win
+LIMITED = 3  # consecutive steps as long as allowed, after which longer ones are
+
+
+class Phase(IntEnum):
+    """Use of the next batch."""
+
+    START = 0
+    NOISE = 1
+    FIRST = 2
+    TRIAL = 3
+    REFINE = 4
+    SLOPES = 5
+    REPEAT = 6
+    COMPLETE = 7
+    AGAIN = 8
+    RENEW = 9
+    ENDED = 10
+
+
+class Direction(IntEnum):
+    """Origin of a candidate direction."""
+
+    NEWTON = 0  # of the current metric
+    MEAN_CURVATURE = 1  # of the first stencil, with the mean of its second derivatives
+    BFGS = 2
+    SCALED_BFGS = 3
+    L_BFGS = 4
+
+
+ENDINGS = ("", "converged", "stuck", "flat", "failures", "numerical")  # reasons of ``stop``, by number
+
+
+class Pending(IntEnum):
+    """Change of the metric that a direction of the trial was computed with."""
+
+    NONE = 0
+    MEAN_CURVATURE = 1
+    BFGS = 2
+
+
+class Update(NamedTuple):
+    """Update L+ = L / sqrt(shrink) (I + z w^T / sy)."""
+
+    shrink: float
+    z: Vector
+    w: Vector
+    sy: float
+
+    def slopes(self, g: Vector) -> Vector:
+        """Return ``g`` in the new coordinates."""
+        scaled = g / math.sqrt(self.shrink)
+        updated: Vector = scaled + self.w * (float(self.z @ scaled) / self.sy)
+        return updated
+
+    def previous(self, p: Vector) -> Vector:
+        """Return ``p``, a direction in the new coordinates, in the previous ones."""
+        before: Vector = (p + self.z * (float(self.w @ p) / self.sy)) / math.sqrt(self.shrink)
+        return before
+
+    def direction(self, p: Vector) -> Vector:
+        """Return ``p``, a direction in the previous coordinates, in the new ones."""
+        scaled = p * math.sqrt(self.shrink)
+        updated: Vector = scaled - self.z * (float(self.w @ scaled) / (self.sy + float(self.w @ self.z)))
+        return updated
+
+
+@final
+class Model:
+    """L, its inverse when needed, and the last pairs of steps and changes of slopes.
+
+    Attributes
+    ----------
+    separable : bool
+        True while L is diagonal and learned coordinate by coordinate.
+    good : ndarray, (n,)
+        Diagonal of L at the last good prediction in separable mode; 0 before.
+    s, y : ndarray, (n,)
+        The last step and change of slopes in u, from which L can be updated.
+    steps, changes : ndarray, (k, n)
+        The last pairs, in units of sigma0.
+    inverse : ndarray, (n, n) or (0, 0)
+        The inverse of L, empty while it is unknown.
+    """
+
+    STATE: ClassVar[Declared] = {
+        "L": FINITE, "separable": FLAG, "good": NOT_NEGATIVE, "s": FINITE, "y": FINITE, "steps": FINITE,
+        "changes": FINITE, "inverse": FINITE,
+    }  # fmt: skip
+    VARIABLE: ClassVar[tuple[str, ...]] = ("steps", "changes", "inverse")
+
+    def __init__(self, n: int) -> None:
+        self.L: Vector = np.eye(n)
+        self.separable = True
+        self.good: Vector = np.zeros(n)
+        self.s: Vector = np.zeros(n)
+        self.y: Vector = np.zeros(n)
+        self.forget_pairs()
+
+    def forget_pairs(self) -> None:
+        """Drop the pairs and the inverse."""
+        n = len(self.L)
+        self.steps: Vector = np.empty((0, n))
+        self.changes: Vector = np.empty((0, n))
+        self.inverse: Vector = np.empty((0, 0))
+
+    @property
+    def diagonal(self) -> Vector:
+        """The diagonal of L, a copy."""
+        return self.L.diagonal().copy()
+
+    def set_diagonal(self, diagonal: Vector) -> None:
+        """Set L to a diagonal matrix."""
+        self.L[...] = 0.0
+        np.fill_diagonal(self.L, diagonal)
+        self.inverse = np.empty((0, 0))
+
+    def rescale(self, factors: Vector) -> None:
+        """Multiply the columns of L by ``factors``."""
+        self.L *= factors
+        self.inverse = np.empty((0, 0))
+
+    def update(self, shrink: float) -> Update:
+        """Return the BFGS update from the last step, after L was divided by the root of ``shrink``."""
+        s, y = self.s * math.sqrt(shrink), self.y / math.sqrt(shrink)
+        sy = float(self.s @ self.y)
+        w = math.sqrt(sy / float(y @ y)) * y
+        return Update(shrink, s - w, w, sy)
+
+    def apply_update(self, update: Update) -> None:
+        """Update L, and its inverse if it is known."""
+        shrink, z, w, sy = update
+        if len(self.inverse):
+            if shrink != 1.0:
+                self.inverse *= math.sqrt(shrink)
+            self.inverse -= np.outer(z / (sy + float(w @ z)), w @ self.inverse)
+        if shrink != 1.0:
+            self.L /= math.sqrt(shrink)
+        self.L += np.outer(self.L @ z, w / sy)
+
+    def remember_pair(self, step: Vector, *, refresh: bool) -> None:
+        """Append ``step`` and the change of slopes ``y`` to the pairs, if their product is positive."""
+        if not len(self.inverse) or refresh:
+            self.inverse = np.asarray(np.linalg.inv(self.L), dtype=np.float64)
+        change = self.inverse.T @ self.y
+        if float(step @ change) > 1e-250:
+            self.steps = np.vstack((self.steps, step))[-PAIRS:]
+            self.changes = np.vstack((self.changes, change))[-PAIRS:]
+
+    def l_bfgs_direction(self, g: Vector) -> Vector:
+        """Return the direction of L-BFGS, in u, for slopes ``g``."""
+        q = self.inverse.T @ g
+        factors = []
+        for s, y in zip(self.steps[::-1], self.changes[::-1], strict=True):
+            factor = float(s @ q) / float(s @ y)
+            factors.append(factor)
+            q -= factor * y
+        s, y = self.steps[-1], self.changes[-1]
+        q *= float(s @ y) / float(y @ y)
+        for s, y, factor in zip(self.steps, self.changes, reversed(factors), strict=True):
+            q += s * (factor - float(y @ q) / float(s @ y))
+        direction: Vector = -(self.inverse @ q)
+        return direction
+
+    # As a transform, for ``lmma.numerics.metric``
+
+    def apply(self, z: Array) -> Array:
+        """Return L z."""
+        return z @ self.L.T
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of L times d."""
+        return d @ self.L
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the diagonal of L L^T at ``columns``."""
+        return row_squares(self.L, columns)
+
+    def factors(self) -> Factors:
+        """Return L."""
+        return Factors(matrix=self.L)
+
+    def without_sample(self) -> Self:
+        """Return the metric itself: it holds no candidates."""
+        return self
+
+
+@final
+class Stencil:
+    """Points around x along the columns of L.
+
+    Attributes
+    ----------
+    tau : float
+        Length of the steps, in u.
+    central : bool
+        True if both sides are evaluated.
+    signs : ndarray, (n,)
+        Sides of a one-sided stencil.
+    values : ndarray, (n,)
+        Its values; NaN for failures, or while they are unknown.
+    """
+
+    STATE: ClassVar[Declared] = {"tau": NOT_NEGATIVE, "central": FLAG, "signs": FINITE, "values": ANY}
+
+    def __init__(self, n: int) -> None:
+        self.tau = 1.0
+        self.central = True
+        self.signs: Vector = np.ones(n)
+        self.values: Vector = np.full(n, math.nan)
+
+    @property
+    def failed(self) -> Indices:
+        """Rows of a one-sided stencil that failed."""
+        return np.flatnonzero(np.isnan(self.values))
+
+    def central_slopes(self, up: Vector, down: Vector, f: float, usual: float = 1.0) -> tuple[Vector, Vector]:
+        """Return slopes and second derivatives from the values on both sides.
+
+        If one side failed, the curvature is assumed to be ``usual``; if both did, the slope is 0.
+        """
+        tau = self.tau
+        with np.errstate(over="ignore", invalid="ignore"):
+            g, d = (up - down) / (2 * tau), (up + down - 2 * f) / tau**2
+            lost = ~np.isfinite(d)
+            d[lost] = usual
+            g[lost] = np.where(
+                np.isnan(up), (f - down) / tau + usual * tau / 2, (up - f) / tau - usual * tau / 2
+            )[lost]
+        g[~np.isfinite(g)] = 0.0
+        return g, d
+
+    def one_sided_slopes(self, f: float) -> Vector:
+        """Return slopes from the values on one side, assuming curvature 1."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            g: Vector = self.signs * ((self.values - f) / self.tau - self.tau / 2)
+        g[~np.isfinite(g)] = 0.0
+        return g
+
+    def completed_slopes(self, others: Vector, f: float) -> tuple[Vector, Vector]:
+        """Return slopes and second derivatives from ``values`` and those on the other sides."""
+        positive = self.signs > 0
+        up, down = np.where(positive, self.values, others), np.where(positive, others, self.values)
+        return self.central_slopes(up, down, f)
+
+
+@final
+class Trial:
+    """Unit steps along the candidate directions.
+
+    Attributes
+    ----------
+    kinds : list of int
+        Origin of each direction, a :class:`Direction`.
+    p, dx : ndarray, (k, n)
+        Directions in u, and in units of sigma0.
+    t : list of float
+        Length of each step, 1 unless the step is too long.
+    pending, curvature, shrink : int, float, float
+        Change of the metric behind the directions, a :class:`Pending`; the mean curvature of the first
+        stencil; Al-Baali's factor.
+    wins : ndarray, (5,)
+        Recent share of trials that each kind of direction has won.
+    """
+
+    STATE: ClassVar[Declared] = {
+        "kinds": Range("the number of a direction", least=0, most=len(Direction) - 1), "p": FINITE,
+        "dx": FINITE, "t": NOT_NEGATIVE, "wins": UNIT,
+        "pending": Range("the number of a change", least=0, most=len(Pending) - 1, integer=True),
+        "curvature": POSITIVE, "shrink": POSITIVE,
+    }  # fmt: skip
+    VARIABLE: ClassVar[tuple[str, ...]] = ("p", "dx")
+
+    def __init__(self, n: int) -> None:
+        self.kinds: list[float] = []
+        self.p: Vector = np.empty((0, n))
+        self.dx: Vector = np.empty((0, n))
+        self.t: list[float] = []
+        self.pending = Pending.NONE
+        self.curvature = 1.0
+        self.shrink = 1.0
+        self.wins: Vector = np.full(len(Direction), 0.5)
+
+    def set_directions(self, directions: dict[Direction, Vector], metric: Model, reach: float) -> None:
+        """Set the steps of the trial, none of which changes a coordinate by more than ``reach``."""
+        kinds, p, dx, lengths = [], [], [], []
+        for kind, direction in directions.items():
+            step = metric.L @ direction
+            if metric.separable and kind == Direction.NEWTON:  # every coordinate has its own limit
+                step = np.clip(step, -reach, reach)
+                direction = step / metric.diagonal
+            longest = float(np.abs(step).max())
+            kinds.append(float(kind))
+            p.append(direction)
+            dx.append(step)
+            lengths.append(min(1.0, reach / longest) if longest > 0 else 1.0)
+        self.kinds, self.p, self.dx, self.t = kinds, np.array(p), np.array(dx), lengths
+
+    def winner(self, values: Vector, f: float, slopes: Vector) -> int:
+        """Return the row to continue with; L-BFGS, which is greedy, must win by a margin.
+
+        ``values`` are infinite for failures, ``slopes`` those of f along the directions.
+        """
+        best = int(np.argmin(values))
+        if self.kinds[best] != Direction.L_BFGS:
+            return best
+        gains = {}
+        for row, value in enumerate(values.tolist()):
+            if row == best:
+                continue
+            gain, t, slope = f - value, self.t[row], float(slopes[row])
+            if math.isfinite(value) and slope < 0:
+                curvature = (value - f - slope * t) / t**2
+                if curvature > 0 and -slope / (2 * curvature) < t:  # a shorter step gains more
+                    gain = max(gain, slope * slope / (4 * curvature))
+            gains[row] = gain
+        other = max(gains, key=gains.__getitem__, default=best)
+        if other != best and gains[other] > 0 and f - values[best] < MARGIN * gains[other]:
+            return other
+        return best
+
+    def score(self, winner: float) -> None:
+        """Update the share of wins of the directions that were tried."""
+        for kind in self.kinds:
+            self.wins[int(kind)] += WINS * ((1.0 if kind == winner else 0.0) - self.wins[int(kind)])
+
+
+@final
+class LineSearch:
+    """Search for a step length along one direction, by parabolas through values and the slope.
+
+    Attributes
+    ----------
+    kind : int
+        Origin of the direction, a :class:`Direction`.
+    p, dx : ndarray, (n,)
+        Direction in u, and in units of sigma0.
+    slope : float
+        Slope of f along ``p``.
+    t, f : float
+        Best step length, 0 if none has decreased f, and its value.
+    next_t, next_is : float, int
+        Step length to try next; 1 if it refines a step that is good enough, 2 if it shortens one that is not.
+    count : int
+        Number of step lengths tried, beyond the first.
+    shortest, value : float
+        Shortest step so far and its value, infinite if it failed.
+    t_unit, rho : float
+        Length of the first step, and the decrease that it achieved over the predicted one.
+    """
+
+    STATE: ClassVar[Declared] = {
+        "kind": COUNT, "p": FINITE, "dx": FINITE, "slope": FINITE, "t": NOT_NEGATIVE, "f": VALUE,
+        "next_t": NOT_NEGATIVE, "next_is": Range("0, 1 or 2", least=0, most=2, integer=True), "count": COUNT,
+        "shortest": NOT_NEGATIVE, "value": VALUE, "rho": ANY, "finished": FLAG,
+    }  # fmt: skip
+
+    def __init__(self, n: int) -> None:
+        self.kind = Direction.NEWTON
+        self.p: Vector = np.zeros(n)
+        self.dx: Vector = np.zeros(n)
+        self.slope = 0.0
+        self.t, self.f = 0.0, math.inf
+        self.next_t, self.next_is, self.count = 0.0, 0, 0
+        self.shortest, self.value = 1.0, math.inf
+        self.rho = 0.0
+        self.finished = False
+
+    def begin(self, trial: Trial, values: Vector, f: float, g: Vector) -> None:
+        """Continue with the best direction of a trial at a point with value ``f`` and slopes ``g``."""
+        values = np.where(np.isnan(values), math.inf, values)
+        slopes = trial.p @ g
+        row = trial.winner(values, f, slopes)
+        self.kind = Direction(int(trial.kinds[row]))
+        self.p[...], self.dx[...], self.slope = trial.p[row], trial.dx[row], float(slopes[row])
+        self.shortest, self.value = trial.t[row], float(values[row])
+        self.t, self.f = (self.shortest, self.value) if self.value < f else (0.0, f)
+        self.count, self.finished, self.rho = 0, False, 0.0
+        for kind, p, t, slope, value in zip(
+            trial.kinds, trial.p, trial.t, slopes.tolist(), values, strict=True
+        ):
+            if kind == Direction.NEWTON and t >= 0.5:
+                predicted = -slope * t - 0.5 * t * t * float(p @ p)
+                self.rho = (f - float(value)) / predicted if predicted > 0 else 0.0
+
+    @property
+    def longest(self) -> float:
+        """Largest change of a coordinate by a step of length 1, in units of sigma0."""
+        return float(np.abs(self.dx).max())
+
+    def propose(self, f: float, error: float, reach: float) -> bool:
+        """Set the step length to try next; return False if the search is finished."""
+        self.count += 1
+        if self.finished or self.count > MOST_REFINEMENTS:
+            return False
+        t, slope = self.t, self.slope
+        if t > 0 and self.f < f - 1e-4 * abs(slope) * t:
+            bend = self.f - f - slope * t
+            best = -slope * t * t / (2 * bend) if bend > 0 else 4 * t  # least value of the parabola
+            self.next_is = 1
+            if best > 1.6 * t and self.longest * t < reach and self.count < 6:
+                self.next_t = min(best, 4 * t, max(reach / self.longest, t))
+                return True
+            self.next_t = max(best, 0.1 * t)
+            return best < 0.55 * t and self.count == 1
+        t, value = (t, self.f) if t > 0 else (self.shortest, self.value)
+        self.next_is, self.next_t = 2, t / 8
+        if math.isfinite(value):
+            bend = value - f - slope * t
+            best = -slope * t * t / (2 * bend) if bend > 0 else t / 4
+            self.next_t = min(max(best, t / 20), t / 2)
+        return abs(slope) * self.next_t >= 0.6 * error and self.count <= 9
+
+    def take(self, value: float) -> None:
+        """Learn the value of the proposed step length, NaN for a failure."""
+        value = math.inf if math.isnan(value) else value
+        better, longer = value < self.f, self.next_t > self.t
+        if self.next_is == 1:
+            self.finished = not (better and longer)
+        else:
+            self.finished = self.t > 0 and not better
+            if self.next_t < self.shortest:
+                self.shortest, self.value = self.next_t, value
+        if better:
+            self.t, self.f = self.next_t, value
+
+
+@final
+class Progress:
+    """Counters that decide whether the search goes on.
+
+    Attributes
+    ----------
+    iteration : int
+        Number of sets of slopes.
+    failures : int
+        Consecutive steps without a decrease.
+    grow : float
+        Factor of the steps of central stencils.
+    creeping, renewals : int
+        Net number of small gains, and how often the metric was renewed because of them.
+    bad : int
+        Consecutive predictions that were bad.
+    recent_bad : list of float
+        The last 8 of them, 1 if bad.
+    moves : list of float
+        The last 30 steps, the largest change of a coordinate of each.
+    reach, limited : float, int
+        Longest step allowed in a coordinate, and the number of consecutive steps that were as long.
+    """
+
+    STATE: ClassVar[Declared] = {
+        "iteration": COUNT, "failures": COUNT, "grow": POSITIVE, "creeping": COUNT, "renewals": COUNT,
+        "bad": COUNT, "recent_bad": FLAG, "moves": NOT_NEGATIVE, "reach": POSITIVE, "limited": COUNT,
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        self.iteration = 0
+        self.failures = 0
+        self.grow = 1.0
+        self.creeping, self.renewals = 0, 0
+        self.bad = 0
+        self.recent_bad: list[float] = []
+        self.moves: list[float] = []
+        self.reach, self.limited = REACH, 0
+
+    def succeeded(self, gain: float, decrease: float, move: float) -> None:
+        """Count a step that has decreased f by ``gain``."""
+        self.failures, self.grow = 0, max(1.0, self.grow / 2)
+        self.creeping = self.creeping + 1 if gain < SMALL_GAIN * decrease else max(0, self.creeping - 2)
+        self.moves = [*self.moves, move][-30:]
+        self.limited = self.limited + 1 if move >= 0.99 * self.reach else 0
+        if self.limited == LIMITED:
+            self.reach, self.limited = 2 * self.reach, 0
+
+    def judge(self, rho: float) -> bool:
+        """Count a prediction of the metric; return True if it was good."""
+        good = GOOD_RHO[0] <= rho <= GOOD_RHO[1]
+        self.bad = 0 if good else self.bad + 1
+        self.recent_bad = [*self.recent_bad, float(not good)][-8:]
+        return good
+
+
+@final
+class QuasiNewtonMethod(Method):
+    """The phases of the quasi-Newton search."""
+
+    name = "quasi-newton"
+    uses_values = True
+    supports = frozenset()
+    STATE: ClassVar[Declared] = {
+        "phase": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
+        "after_noise": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
+        "f": VALUE, "g": FINITE, "expected": FINITE, "decrease": DISTANCE, "step": FINITE,
+        "first_curvatures": NOT_NEGATIVE, "attempts": COUNT,
+        "ending": Range("the number of an ending", least=0, most=len(ENDINGS) - 1, integer=True),
+        "ending_value": DISTANCE,
+    }  # fmt: skip
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return the memory of L, its inverse, a central stencil and temporaries."""
+        return 2 * n * n * itemsize + 8 * (5 * n * n + (2 * PAIRS + 30) * n)
+
+    def initialise(self) -> None:
+        """Start anew at the mean."""
+        n = self.n
+        self.phase, self.after_noise = Phase.START, Phase.FIRST
+        self.f = math.inf
+        self.g: Vector = np.zeros(n)
+        self.expected: Vector = np.zeros(n)  # slopes before the step, as far as it did not remove them
+        self.decrease = 0.0
+        self.step: Vector = np.zeros(n)  # last step, in units of sigma0
+        self.first_curvatures: Vector = np.zeros(n)
+        self.attempts = 0  # batches of points near an x0 that failed
+        self.ending, self.ending_value = 0, 0.0
+        self._begin_model()
+        self.errors = ValueNoise()
+        self._blas = limited_threads(n, 2 * n, dense=True)
+
+    def _begin_model(self) -> None:
+        """Forget everything learned about the function, but not the errors of its values."""
+        n = self.n
+        self.model, self.stencil, self.trial = Model(n), Stencil(n), Trial(n)
+        self.line, self.progress = LineSearch(n), Progress()
+
+    def parts(self) -> dict[str, object]:
+        """Return the stateful components, by name."""
+        return {
+            "model": self.model, "stencil": self.stencil, "trial": self.trial, "line": self.line,
+            "errors": self.errors, "progress": self.progress,
+        }  # fmt: skip
+
+    # Candidates
+
+    @property
+    def batch_size(self) -> int:
+        """Number of rows of the next batch."""
+        n = self.n
+        match self.phase:
+            case Phase.START:
+                return len(NEAR) if self.attempts else 1
+            case Phase.NOISE:
+                return len(LINE)
+            case Phase.TRIAL:
+                return len(self.trial.kinds)
+            case Phase.REFINE | Phase.ENDED:
+                return 1
+            case Phase.REPEAT:
+                return len(self.stencil.failed)
+            case Phase.COMPLETE:
+                return n
+        return 2 * n if self.stencil.central else n
+
+    def sample(self, out: Array) -> None:
+        """Fill ``out`` with the rows of the phase."""
+        with self._blas:
+            np.add(self.mean, self._steps0 * self._offsets(), out=out, casting="same_kind")
+
+    def _offsets(self) -> Vector:
+        """Return the rows of the phase, relative to x and in units of sigma0."""
+        n, stencil, columns = self.n, self.stencil, self.model.L.T
+        match self.phase:
+            case Phase.START:
+                if not self.attempts:
+                    return np.zeros((1, n))
+                return np.array(NEAR)[:, None] * self.generator().standard_normal((len(NEAR), n))
+            case Phase.NOISE:
+                return LINE[:, None] * self._noise_step()
+            case Phase.TRIAL:
+                return np.array(self.trial.t)[:, None] * self.trial.dx
+            case Phase.REFINE:
+                return self.line.next_t * self.line.dx[None]
+            case Phase.REPEAT:
+                failed = stencil.failed
+                return (-stencil.tau * stencil.signs[failed])[:, None] * columns[failed]
+            case Phase.COMPLETE:
+                return (-stencil.tau * stencil.signs)[:, None] * columns
+            case Phase.ENDED:
+                return self._typical_step() * self.generator().standard_normal((1, n))
+        if stencil.central:
+            steps = stencil.tau * columns
+            return np.concatenate((steps, -steps))
+        return (stencil.tau * stencil.signs)[:, None] * columns
+
+    def _noise_step(self) -> Vector:
+        """Return the distance of the points of a noise line: tiny, but resolved by the floats of x."""
+        direction = self.model.L @ self.generator().standard_normal(self.n)
+        far, moved = self._magnitude(), float(np.abs(self.step).max())
+        length = max(1e-6 * moved, 1e-13 * far) if moved else max(1e-7, 1e-9 * far)
+        if self.dtype != np.float64:
+            length = max(length, 100 * float(np.finfo(self.dtype).eps) * far)
+        typical = float(np.linalg.norm(direction)) / math.sqrt(self.n)
+        return direction * (length / max(typical, TINY))
+
+    @property
+    def _steps0(self) -> Vector:
+        """Initial step size of each coordinate."""
+        scale = np.ones(self.n) if self.scale is None else self.scale.astype(np.float64)
+        return self.sigma0 * scale
+
+    def _magnitude(self) -> float:
+        """Return the largest coordinate of x, in units of sigma0."""
+        return float(np.abs(self.mean / self._steps0).max())
+
+    def _typical_step(self) -> float:
+        """Return the length of the last step per coordinate, in units of sigma0; 1 before the first."""
+        length = float(np.linalg.norm(self.step)) / math.sqrt(self.n)
+        return length or 1.0
+
+    # Learning
+
+    def update(self, told: Told) -> None:
+        """Learn the values of a batch, of which at least one is known."""
+        self._learn(np.where(np.isfinite(told.raw), told.raw, math.nan))
+
+    def failed(self, rows: int) -> None:
+        """Learn that all ``rows`` of a batch failed."""
+        self._learn(np.full(rows, math.nan))
+
+    def _learn(self, values: Vector) -> None:
+        self.errors.remember(values)
+        with self._blas:
+            match self.phase:
+                case Phase.START:
+                    self._learn_start(values)
+                case Phase.NOISE:
+                    self.errors.measure(values, self.f)
+                    self._begin_stencil(self.after_noise)
+                case Phase.FIRST:
+                    self._learn_first(values)
+                case Phase.TRIAL:
+                    self.line.begin(self.trial, values, self.f, self.g)
+                    self._refine()
+                case Phase.REFINE:
+                    self.line.take(values.item(0))
+                    self._refine()
+                case Phase.SLOPES:
+                    self._learn_slopes(values)
+                case Phase.REPEAT:
+                    self._learn_repeated(values)
+                case Phase.COMPLETE:
+                    self.stencil.central = True
+                    self._start_anew(*self.stencil.completed_slopes(values, self.f))
+                case Phase.AGAIN:
+                    self._start_anew(*self._central(values))
+                case Phase.RENEW:
+                    self._learn_renewed(values)
+
+    def _learn_start(self, values: Vector) -> None:
+        if np.isnan(values).all():
+            self.attempts += 1
+            if self.attempts > ATTEMPTS:
+                self._end("failures", self.attempts)
+            return
+        best = int(np.nanargmin(values))
+        self._move(self._offsets()[best])
+        self.f = values.item(best)
+        self._begin_model()
+        self.phase, self.after_noise = Phase.NOISE, Phase.FIRST
+
+    def _learn_first(self, values: Vector) -> None:
+        """Set L to the diagonal of the first stencil; try it, and its mean curvature for all coordinates."""
+        n, tau = self.n, self.stencil.tau
+        up, down = values[:n], values[n:]
+        usual = np.abs(up + down - 2 * self.f) / tau**2
+        known = usual[np.isfinite(usual)]
+        g, d = self.stencil.central_slopes(up, down, self.f, float(np.median(known)) if len(known) else 1.0)
+        least = max(6 * self.errors.error(self.f) / tau**2, 1e-12 * float(np.abs(d).max()), TINY)
+        curvatures = np.maximum(np.abs(d), least)
+        self.first_curvatures[...] = curvatures
+        self.model.set_diagonal(1 / np.sqrt(curvatures))
+        self.g = g / np.sqrt(curvatures)
+        directions = {Direction.NEWTON: -self.g}
+        self.trial.pending = Pending.NONE
+        if g @ g > 0:
+            self.trial.pending = Pending.MEAN_CURVATURE
+            self.trial.curvature = max(float(np.abs(d).mean()), TINY)
+            directions[Direction.MEAN_CURVATURE] = -(g / self.trial.curvature) * np.sqrt(curvatures)
+        self._try(directions)
+
+    def _try(self, directions: dict[Direction, Vector]) -> None:
+        """Begin an iteration: try unit steps, or a larger stencil if there are no slopes."""
+        self.progress.iteration += 1
+        self.decrease = 0.5 * float(self.g @ self.g)
+        if self.decrease == 0.0:
+            self._find_slopes()
+            return
+        self.trial.set_directions(directions, self.model, self.progress.reach)
+        if not (
+            math.isfinite(self.decrease)
+            and np.isfinite(self.trial.p).all()
+            and np.isfinite(self.trial.dx).all()
+        ):
+            self._end("numerical", self.sigma)
+            return
+        self.phase = Phase.TRIAL
+
+    def _refine(self) -> None:
+        """Try another step length, or finish the line search."""
+        line = self.line
+        if line.propose(self.f, self.errors.error(self.f), self.progress.reach):
+            self.phase = Phase.REFINE
+        elif line.t > 0:
+            self._accept()
+        else:
+            self._find_decrease()
+
+    def _find_slopes(self) -> None:
+        """Enlarge the stencil until values differ."""
+        self.progress.failures += 1
+        self.progress.grow *= 4
+        constant = bool(np.all(self.errors.recent == self.f))
+        if self.progress.failures <= (2 * MOST_FAILURES if constant else MOST_FAILURES):
+            self._begin_stencil(Phase.AGAIN)
+        elif constant:
+            self._end("flat", self.progress.failures)
+        else:
+            self._end("converged", 0.0)
+
+    def _find_decrease(self) -> None:
+        """Improve the slopes after a line search without a decrease, or end."""
+        progress = self.progress
+        progress.failures += 1
+        if progress.failures > MOST_FAILURES:
+            small = self.decrease < 4 * self.n * self.errors.error(self.f)
+            self._end("converged" if small else "stuck", self.decrease)
+        elif progress.failures == 1 and not self.stencil.central:
+            self.phase = Phase.COMPLETE
+        elif progress.failures == 2:
+            self.phase, self.after_noise = Phase.NOISE, Phase.AGAIN
+        else:
+            if progress.failures > 2:
+                progress.grow *= 4
+            self._begin_stencil(Phase.AGAIN)
+
+    def _start_anew(self, g: Vector, d: Vector) -> None:
+        """Rescale the columns of L to curvature 1 and take Newton's direction."""
+        factors = 1 / np.sqrt(np.clip(self._significant(d), 1e-6, 1e12))
+        self.model.rescale(factors)
+        self.g = g * factors
+        self.trial.pending = Pending.NONE
+        self._try({Direction.NEWTON: -self.g})
+
+    def _significant(self, d: Vector) -> Vector:
+        """Return the magnitudes of second derivatives, at least their error."""
+        least = max(6 * self.errors.error(self.f) / self.stencil.tau**2, 1e-8)
+        return np.maximum(np.abs(d), least)
+
+    # Steps
+
+    def _accept(self) -> None:
+        """Move x to the end of the line search, learn the model of its direction, and begin a stencil."""
+        line, progress, model = self.line, self.progress, self.model
+        gain = self.f - line.f
+        progress.succeeded(gain, self.decrease, line.longest * line.t)
+        self.f, self.step = line.f, line.t * line.dx
+        self._move(self.step)
+        self.sigma = max(self.sigma0 * self._typical_step(), float(np.finfo(self.dtype).tiny))
+        if progress.creeping >= CREEPING:
+            self._renew()
+            return
+        self.trial.score(line.kind)
+        p = self._learn_model()
+        model.s = line.t * p
+        self.expected = self.g * (1 - min(line.t, 1.0))
+        self.decrease = min(self.decrease, max(gain, 1e-3 * self.decrease))
+        if self.errors.is_outdated(self.f):
+            self.phase, self.after_noise = Phase.NOISE, Phase.SLOPES
+        else:
+            self._begin_stencil(Phase.SLOPES)
+
+    def _move(self, step: Vector) -> None:
+        """Move x by ``step``, in units of sigma0, to a point that was evaluated."""
+        np.add(self.mean, self._steps0 * step, out=self.mean, casting="same_kind")
+
+    def _learn_model(self) -> Vector:
+        """Learn the model of the direction that won; return that direction in the new coordinates.
+
+        The slopes are transformed, too.
+        """
+        line, trial, model = self.line, self.trial, self.model
+        pending, trial.pending = trial.pending, Pending.NONE
+        if pending == Pending.BFGS and line.kind != Direction.NEWTON:
+            update = model.update(trial.shrink if line.kind == Direction.SCALED_BFGS else 1.0)
+            model.apply_update(update)
+            self.g = update.slopes(self.g)
+            return update.direction(line.p) if line.kind == Direction.L_BFGS else -self.g
+        if line.kind == Direction.MEAN_CURVATURE:
+            before, after = model.diagonal, np.full(self.n, 1 / math.sqrt(trial.curvature))
+            model.set_diagonal(after)
+            self.g = self.g / before * after
+            rescaled: Vector = line.p * before / after
+            return rescaled
+        return line.p
+
+    def _renew(self) -> None:
+        """Replace a metric whose steps gain little by a stencil along coordinates."""
+        progress = self.progress
+        progress.renewals += 1
+        progress.creeping = 0
+        if progress.renewals > 1:
+            self._end("stuck", self.decrease)
+            return
+        large = sorted(progress.moves)[-len(progress.moves) // 4]
+        self.model.set_diagonal(np.full(self.n, max(0.1 * large, 1e-9 * self._magnitude())))
+        self.model.forget_pairs()
+        self.model.separable = False
+        self._begin_stencil(Phase.RENEW)
+
+    def _learn_renewed(self, values: Vector) -> None:
+        g, d = self._central(values)
+        sizes = np.abs(d)
+        least = max(6 * self.errors.error(self.f), 1e-8 * float(sizes.max()), TINY)
+        factors = 1 / np.sqrt(np.maximum(sizes, least))
+        self.model.rescale(factors)
+        self.g = g * factors
+        self.trial.pending = Pending.NONE
+        self._try({Direction.NEWTON: -self.g})
+
+    # Slopes
+
+    def _begin_stencil(self, phase: Phase) -> None:
+        """Begin a stencil: choose its size and sides."""
+        stencil, error = self.stencil, self.errors.error(self.f)
+        self.phase, stencil.central = phase, True
+        large = math.sqrt(2 * CENTRAL * error) * self.progress.grow
+        if phase in (Phase.FIRST, Phase.RENEW):
+            stencil.tau = FIRST_STEP if phase == Phase.FIRST else 1.0
+            return
+        if phase == Phase.AGAIN:
+            stencil.tau = large
+            return
+        decrease, rounded = self.decrease, self.errors.relative >= 1e-13
+        stencil.tau = math.sqrt(2 * max(error, NEGLIGIBLE * decrease / self.n))
+        limited = self.n * stencil.tau**2 / 2 > 0.01 * decrease
+        poor = self.model.separable and rounded and not GOOD_RHO[0] <= self.line.rho <= GOOD_RHO[1]
+        stencil.central = limited or poor
+        if stencil.central:
+            stencil.tau = large
+            return
+        random = np.where(self.generator(1).random(self.n) < 0.5, -1.0, 1.0)
+        stencil.signs = np.where(self.expected == 0, random, -np.sign(self.expected))
+        stencil.values[...] = math.nan
+
+    def _central(self, values: Vector) -> tuple[Vector, Vector]:
+        return self.stencil.central_slopes(values[: self.n], values[self.n :], self.f)
+
+    def _learn_slopes(self, values: Vector) -> None:
+        if self.stencil.central:
+            self._learn_step(*self._central(values))
+            return
+        self.stencil.values[...] = values
+        if len(self.stencil.failed):
+            self.phase = Phase.REPEAT
+        else:
+            self._learn_step(self.stencil.one_sided_slopes(self.f), None)
+
+    def _learn_repeated(self, values: Vector) -> None:
+        stencil = self.stencil
+        failed = stencil.failed
+        stencil.values[failed] = values
+        stencil.signs[failed] *= -1
+        self._learn_step(stencil.one_sided_slopes(self.f), None)
+
+    def _learn_step(self, new: Vector, d: Vector | None) -> None:
+        """Learn from the slopes ``new``, and second derivatives ``d`` if known, after a step."""
+        model, progress = self.model, self.progress
+        before = self.g
+        used = model.diagonal
+        if d is not None and model.separable:
+            factors = 1 / np.sqrt(np.clip(self._significant(d), 0.04, 25.0))
+            model.rescale(factors)
+            before, new, model.s = before * factors, new * factors, model.s / factors
+        good = progress.judge(self.line.rho)
+        if model.separable:
+            if good:
+                model.good = used
+            if self._is_not_separable():
+                model.separable = False
+                before, new = self._leave_separable_mode(before, new)
+        model.y = new - before
+        self.g = new
+        if model.separable:
+            if d is None:
+                self._learn_coordinates()
+            self._try({Direction.NEWTON: -self.g})
+        else:
+            self._try(self._directions())
+
+    def _is_not_separable(self) -> bool:
+        """Return whether predictions of the diagonal model have become bad."""
+        progress, t = self.progress, self.line.t
+        tolerated = 0 if progress.iteration == 1 or self.errors.relative < 1e-13 else 1
+        far_off = progress.bad > 0 and not 0.1 < t < 10
+        return progress.bad > tolerated or far_off or sum(progress.recent_bad) > 3
+
+    def _leave_separable_mode(self, before: Vector, new: Vector) -> tuple[Vector, Vector]:
+        """Return to the last diagonal that predicted well; return the slopes in its coordinates."""
+        model, line = self.model, self.line
+        old = model.diagonal
+        diagonal = old
+        if self.progress.iteration > 1:
+            if model.good.any():
+                diagonal = model.good
+        elif line.kind == Direction.NEWTON and line.t < 0.2:
+            curvatures = self.first_curvatures
+            if float(np.std(np.log(curvatures))) < 3:  # scales of coordinates would only spread the spectrum
+                diagonal = np.full(self.n, math.sqrt(1 / float(curvatures.mean())))
+        if diagonal is not old:
+            model.set_diagonal(diagonal)
+            model.s = model.s * old / diagonal
+        return before / old * diagonal, new / old * diagonal
+
+    def _learn_coordinates(self) -> None:
+        """Update the diagonal L by the secants of single coordinates."""
+        model = self.model
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratios = model.y / model.s
+        long = np.abs(model.s) > 1e-6 * float(np.linalg.norm(model.s)) / math.sqrt(self.n)
+        known = np.isfinite(ratios) & long & (ratios > 0)
+        factors = 1 / np.sqrt(np.where(known, np.clip(ratios, 0.02, 50.0), 1.0))
+        model.rescale(factors)
+        self.g = self.g * factors
+
+    def _directions(self) -> dict[Direction, Vector]:
+        """Return the candidate directions from the current slopes and the last step, in u."""
+        model, trial, iteration = self.model, self.trial, self.progress.iteration
+        sy, ss = float(model.s @ model.y), float(model.s @ model.s)
+        trial.pending = Pending.NONE
+        if not sy > 1e-8 * ss:
+            return {Direction.NEWTON: -self.g}
+        trial.pending = Pending.BFGS
+        update = model.update(1.0)
+        directions = {Direction.BFGS: update.previous(-update.slopes(self.g))}
+        trial.shrink = min(1.0, max(sy / ss, 0.1))
+        if trial.shrink <= 0.8 and (trial.wins[Direction.SCALED_BFGS] > 1 / 4 or iteration % 6 == 3):
+            update = model.update(trial.shrink)
+            directions[Direction.SCALED_BFGS] = update.previous(-update.slopes(self.g))
+        if sy > 1e-250:
+            model.remember_pair(self.step, refresh=iteration % REFRESH == 0)
+            if len(model.steps) and (trial.wins[Direction.L_BFGS] > 1 / 5 or iteration % 6 == 1):
+                directions[Direction.L_BFGS] = model.l_bfgs_direction(self.g)
+        return directions
+
+    # End
+
+    def _end(self, reason: str, value: float) -> None:
+        self.phase = Phase.ENDED
+        self.ending, self.ending_value = ENDINGS.index(reason), float(value)
+
+    def stop(self) -> dict[str, float]:
+        """Return the reason why the search has ended, if it has."""
+        return {ENDINGS[self.ending]: self.ending_value} if self.ending else {}
+
+    def spread(self, candidates: Array) -> float:
+        """Return the length of the last step per coordinate: a stencil says nothing about convergence."""
+        return float(np.linalg.norm(self._steps0 * (self.step if self.step.any() else 1.0))) / math.sqrt(
+            self.n
+        )
+
+    def hess_inv(self) -> MetricOperator:
+        """Return the inverse Hessian, up to the factor sigma0^2."""
+        from lmma.numerics.metric import MetricOperator
+
+        return MetricOperator(self.model, self.scale, self.n, self.dtype)
+
+    def metric(self) -> Metric:
+        """Return the learned metric as a record."""
+        from lmma.numerics.metric import Metric
+
+        return Metric.of(self.mean, self.sigma, self.scale, self.model)
+
+
+class QuasiNewton(Strategy):
+    """Quasi-Newton search for smooth functions: differences in a learned metric, O(n^2) per sample.
+
+    On smooth functions it needs a fraction of the evaluations of an evolution strategy, also if values have
+    few digits, come from float32, carry a little noise, or are missing. It uses the values themselves: unlike
+    all other methods of lmma it is not invariant under increasing transformations of fun, and it gets stuck
+    on rough functions. Batches differ in size: up to 2n rows for slopes, one to three for a step. ``popsize``
+    only sets the number of batches that the stopping rules compare.
+
+    Bounds, integers, choices, constraints, ``noise=``, injected points and resampling are not supported. The
+    inverse of the Hessian is stored as a matrix, about 8 n^2 numbers in all.
+
+    Arguments are those of :class:`lmma.Strategy`.
+
+    Examples
+    --------
+    >>> es = lmma.QuasiNewton(np.full(8, 3.0), 1.0, rng=1)
+    >>> while not es.stop():
+    ...     es.tell(np.sum(es.ask() ** 2, axis=1))
+    >>> es.best_fun < 1e-9, es.evaluations < 100
+    (True, True)
+
+    References
+    ----------
+    Al-Baali, *Numerical experience with a class of self-scaling quasi-Newton algorithms*, Journal of
+    Optimization Theory and Applications 96 (1998). Moré and Wild, *Estimating computational noise*, SIAM
+    Journal on Scientific Computing 33 (2011). Nocedal, *Updating quasi-Newton matrices with limited storage*,
+    Mathematics of Computation 35 (1980).
+    """
+
+    METHOD = QuasiNewtonMethod
+    method: QuasiNewtonMethod
