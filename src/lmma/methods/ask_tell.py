@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from lmma.kernels import Key
 from lmma.layers.bounds import (
+    BOXES,
     DEFAULT as DEFAULT_BOUNDARY,
     Boundary,
     Bounds,
@@ -64,6 +65,7 @@ DEFAULT_TOLERANCE = 1e-11
 NO_ROWS: Indices = np.arange(0)
 OF_METHOD = (  # attributes that a strategy takes from the class of its method
     "name", "can_inject", "can_resample", "can_stream", "can_damp", "fixed_step", "uses_values", "supports",
+    "keeps_bounds",
 )  # fmt: skip
 LayerType = TypeVar("LayerType", bound=Layer)
 
@@ -147,6 +149,7 @@ class Strategy:
     fixed_step: ClassVar[bool] = False
     uses_values: ClassVar[bool] = False  # learns from the values, not only from their ranks
     supports: ClassVar[frozenset[str]] = frozenset(ORDER)  # layers that may be put around the method
+    keeps_bounds: ClassVar[bool] = False  # its candidates lie inside the box; ``boundary`` has no effect
     cuts_batches: ClassVar[bool] = False  # True if the first rows of a batch may be evaluated alone
     STATE: ClassVar[Declared] = ()
 
@@ -192,12 +195,14 @@ class Strategy:
             raise TypeError(f"{cls.__name__} is incomplete: it must define {', '.join(missing)}")
         check_option_names(self.name, options, self.known_options(), COMMON)
         precision = checked_dtype(dtype)
-        for layer, argument, given in (
-            ("bounds", "bounds", bounds), ("integers", "integrality", integrality),
-            ("choices", "categories", categories),
-        ):  # fmt: skip
-            if given is not None:
-                cls._require_support(layer, f"{argument}=")
+        if integrality is not None and np.any(np.asarray(integrality)):
+            cls.require_support("integers", "integers (integrality=)")
+        if categories:
+            cls.require_support("choices", "choices (categories=)")
+        if bounds is not None:
+            cls.require_support("bounds", "bounds=")
+        if cls.keeps_bounds and isinstance(boundary, str) and boundary in BOXES:
+            boundary = "project"  # changes no point inside and adds no penalty
         start = _start(x0, sigma0, bounds, boundary, integrality, categories, precision)
         mean, sigma, scale, _, box, integers, choices = start
         n = len(mean) if choices is None else len(mean) + len(choices.columns)
@@ -206,7 +211,10 @@ class Strategy:
             from lmma.methods.memory_check import check_memory
 
             check_memory(cls, len(mean), lam, precision.itemsize, self.options)
-        settings = Settings(lam, key_from(rng), precision, checked_threads(threads), self.options, integers)
+        limits = None if box is None else (box.lower, box.upper)
+        settings = Settings(
+            lam, key_from(rng), precision, checked_threads(threads), self.options, integers, limits
+        )
         self.layers: tuple[Layer, ...] = tuple(
             layer for layer in (box, integers, choices) if layer is not None
         )
@@ -247,7 +255,7 @@ class Strategy:
         ]
 
     @classmethod
-    def _require_support(cls, layer: str, argument: str) -> None:
+    def require_support(cls, layer: str, argument: str) -> None:
         """Raise ValueError if this strategy does not support the layer that ``argument`` requires."""
         if layer not in cls.supports:
             raise ValueError(f"{cls.name} does not support {argument}: remove it, or set method='auto'")
@@ -545,7 +553,7 @@ class Strategy:
             self.record.failures += int(np.count_nonzero(np.isnan(checked)))
             told = told._replace(repeats=checked)
         if constraints is not None and self.constraints is None:
-            self._require_support("constraints", "constraints=")
+            self.require_support("constraints", "constraints=")
             from lmma.layers.constraints import checked_constraints
 
             self._constrain(checked_constraints(constraints, len(told.raw), None).shape[1])
@@ -582,7 +590,7 @@ class Strategy:
         if noise is None:
             self._drop("noise")
             return
-        self._require_support("noise", "noise=")
+        self.require_support("noise", "noise=")
         from lmma.layers.noise import Noise, checked_treatment
 
         treatment, choices = checked_treatment(noise), self.choices
@@ -680,7 +688,7 @@ class Strategy:
 
         if self.generation or self._asked is not None:
             raise ValueError("constrain() must be called before the first ask()")
-        self._require_support("constraints", "constraints=")
+        self.require_support("constraints", "constraints=")
         if linear is not None and self.convergence.neighbours is not None:
             raise ValueError(
                 "linear= cannot be combined with integers or choices: pass the equalities to "

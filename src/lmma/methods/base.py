@@ -48,6 +48,7 @@ class Settings(NamedTuple):
     threads: int = 0  # for kernels; 0: their default
     options: Mapping[str, Any] = {}  # constants given by the user
     integers: Integers | None = None  # integer columns, whose steps have a lower limit
+    bounds: tuple[Array, Array] | None = None  # lower and upper, for a method that ``keeps_bounds``
 
 
 class Method(ABC):
@@ -87,6 +88,7 @@ class Method(ABC):
     fixed_step: ClassVar[bool] = False  # sigma does not adapt, which limits the accuracy
     uses_values: ClassVar[bool] = False  # learns from the values, not only from their ranks
     supports: ClassVar[frozenset[str]] = frozenset(ORDER)  # layers that may be put around the method
+    keeps_bounds: ClassVar[bool] = False  # draws candidates inside the box itself
     STATE: ClassVar[Declared] = {
         "mean": FINITE, "sigma": DISTANCE, "sigma0": POSITIVE, "max_sigma": DISTANCE, "generation": COUNT,
         "key": ANY, "scale": POSITIVE,

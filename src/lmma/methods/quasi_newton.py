@@ -181,41 +181,93 @@ class Model:
         The last step and change of slopes in u, from which L can be updated.
     steps, changes : ndarray, (k, n)
         The last pairs, in units of sigma0.
-    inverse : ndarray, (n, n) or (0, 0)
+    inverse : ndarray, (k, n) or (0, 0)
         The inverse of L, empty while it is unknown.
+    holds : ndarray, (k,)
+        Coordinate that the column holds at its bound, -1 for none. Such a column is a multiple of a unit
+        vector, and in all other columns this coordinate is 0.
+    turned : bool
+        True if columns were turned since the last slopes, which are then of no use.
     """
 
     STATE: ClassVar[Declared] = {
         "L": FINITE, "separable": FLAG, "good": NOT_NEGATIVE, "s": FINITE, "y": FINITE, "steps": FINITE,
-        "changes": FINITE, "inverse": FINITE,
+        "changes": FINITE, "inverse": FINITE, "turned": FLAG,
+        "holds": Range("the number of a coordinate, or -1", least=-1, integer=True),
     }  # fmt: skip
     VARIABLE: ClassVar[tuple[str, ...]] = ("steps", "changes", "inverse")
 
-    def __init__(self, n: int) -> None:
-        self.L: Vector = np.eye(n)
+    def __init__(self, n: int, movable: Indices) -> None:
+        k = len(movable)
+        self.movable = movable
+        self.L: Vector = np.zeros((n, k))
+        self.holds = np.full(k, -1)
+        self.set_diagonal(np.ones(k))
         self.separable = True
-        self.good: Vector = np.zeros(n)
-        self.s: Vector = np.zeros(n)
-        self.y: Vector = np.zeros(n)
+        self.turned = False
+        self.good: Vector = np.zeros(k)
+        self.s: Vector = np.zeros(k)
+        self.y: Vector = np.zeros(k)
         self.forget_pairs()
 
     def forget_pairs(self) -> None:
         """Drop the pairs and the inverse."""
-        n = len(self.L)
+        n = len(self.L)  # the pairs are of all coordinates
         self.steps: Vector = np.empty((0, n))
         self.changes: Vector = np.empty((0, n))
         self.inverse: Vector = np.empty((0, 0))
 
     @property
     def diagonal(self) -> Vector:
-        """The diagonal of L, a copy."""
-        return self.L.diagonal().copy()
+        """The entries of L at the movable coordinates, if L is diagonal."""
+        diagonal: Vector = self.L[self.movable, np.arange(len(self.movable))]
+        return diagonal
 
     def set_diagonal(self, diagonal: Vector) -> None:
         """Set L to a diagonal matrix."""
         self.L[...] = 0.0
-        np.fill_diagonal(self.L, diagonal)
+        self.L[self.movable, np.arange(len(self.movable))] = diagonal
         self.inverse = np.empty((0, 0))
+        held = np.isin(self.movable, self.holds)
+        self.holds = np.where(held, self.movable, -1)
+
+    def hold(self, coordinate: int) -> None:
+        """Hold a coordinate at its bound: turn the columns so that a single one changes it.
+
+        The other columns then have the product L L^T of a search in which the coordinate is fixed.
+        """
+        row = np.where(self.holds < 0, self.L[coordinate], 0.0)
+        column = int(np.argmax(np.abs(row)))
+        length = float(np.linalg.norm(row))
+        if np.count_nonzero(row) > 1:  # a Householder reflection
+            row[column] += math.copysign(length, row[column])
+            self.L -= np.outer(self.L @ row, row * (2 / float(row @ row)))
+        self.L[coordinate], self.L[:, column] = 0.0, 0.0
+        self.L[coordinate, column] = length
+        self.holds[column] = coordinate
+        self.turned = True
+        self.forget_pairs()
+
+    def release(self, g: Vector, inward: Vector) -> Vector:
+        """Release coordinates at bounds in which f falls inwards; return slopes without the held ones.
+
+        ``inward`` is the sign of the direction into the box, by coordinate.
+        """
+        held = self.holds >= 0
+        if not held.any():
+            return g
+        falls = held & (inward[self.holds] * g < 0)
+        self.holds[falls] = -1
+        free: Vector = np.where(held & ~falls, 0.0, g)
+        return free
+
+    def solve(self, step: Vector) -> Vector | None:
+        """Return the u of a step L u, or None if L is singular."""
+        try:
+            u: Vector = np.linalg.solve(self.L[self.movable], step[self.movable])
+        except np.linalg.LinAlgError:
+            return None
+        return u
 
     def rescale(self, factors: Vector) -> None:
         """Multiply the columns of L by ``factors``."""
@@ -243,7 +295,9 @@ class Model:
     def remember_pair(self, step: Vector, *, refresh: bool) -> None:
         """Append ``step`` and the change of slopes ``y`` to the pairs, if their product is positive."""
         if not len(self.inverse) or refresh:
-            self.inverse = np.asarray(np.linalg.inv(self.L), dtype=np.float64)
+            inverse = np.zeros(self.L.T.shape)
+            inverse[:, self.movable] = np.linalg.inv(self.L[self.movable])
+            self.inverse = inverse
         change = self.inverse.T @ self.y
         if float(step @ change) > 1e-250:
             self.steps = np.vstack((self.steps, step))[-PAIRS:]
@@ -252,7 +306,7 @@ class Model:
     def l_bfgs_direction(self, g: Vector) -> Vector:
         """Return the direction of L-BFGS, in u, for slopes ``g``."""
         q = self.inverse.T @ g
-        factors = []
+        factors: list[float] = []
         for s, y in zip(self.steps[::-1], self.changes[::-1], strict=True):
             factor = float(s @ q) / float(s @ y)
             factors.append(factor)
@@ -287,63 +341,101 @@ class Model:
         return self
 
 
+class Room(NamedTuple):
+    """Distances from x to the lower bounds, at most 0, and to the upper ones, in units of sigma0."""
+
+    low: Vector
+    high: Vector
+
+    def along(self, directions: Vector) -> Vector:
+        """Return the largest t so that x + t d lies inside, for each column d of ``directions``."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            limits = np.where(directions > 0, self.high[:, None], self.low[:, None]) / directions
+        limits[directions == 0] = math.inf
+        least: Vector = limits.min(axis=0)
+        return least
+
+
 @final
 class Stencil:
-    """Points around x along the columns of L.
+    """Points around x along the columns of L, two for each.
+
+    Without bounds nearby, these are x +- tau l_j. At a bound both lie on the same side.
 
     Attributes
     ----------
-    tau : float
-        Length of the steps, in u.
     central : bool
-        True if both sides are evaluated.
-    signs : ndarray, (n,)
-        Sides of a one-sided stencil.
-    values : ndarray, (n,)
-        Its values; NaN for failures, or while they are unknown.
+        True if both points are evaluated.
+    a, b : ndarray, (k,)
+        Distances of the first and the second points, in u, with signs.
+    values : ndarray, (k,)
+        Values of the first points of a one-sided stencil; NaN for failures.
     """
 
-    STATE: ClassVar[Declared] = {"tau": NOT_NEGATIVE, "central": FLAG, "signs": FINITE, "values": ANY}
+    STATE: ClassVar[Declared] = {"central": FLAG, "a": FINITE, "b": FINITE, "values": ANY}
 
-    def __init__(self, n: int) -> None:
-        self.tau = 1.0
+    def __init__(self, k: int) -> None:
         self.central = True
-        self.signs: Vector = np.ones(n)
-        self.values: Vector = np.full(n, math.nan)
+        self.a: Vector = np.ones(k)
+        self.b: Vector = -np.ones(k)
+        self.values: Vector = np.full(k, math.nan)
+
+    def place(self, tau: float, signs: Vector | None, columns: Vector, room: Room | None) -> None:
+        """Choose the points at distance ``tau``, inside the box if there is one.
+
+        ``signs`` are the sides of a one-sided stencil; None for a central one.
+        """
+        self.central = signs is None
+        self.a = tau * (np.ones(len(self.a)) if signs is None else signs)
+        self.b = -self.a
+        self.values[...] = math.nan
+        if room is None:
+            return
+        ahead, behind = room.along(columns * np.sign(self.a)), room.along(-columns * np.sign(self.a))
+        if signs is None:
+            turn = (np.minimum(ahead, behind) < tau) & (behind > ahead)
+            near = np.minimum(tau, np.maximum(ahead, behind) / 2)
+        else:
+            turn = (ahead < tau) & (behind > ahead)
+            near = np.minimum(tau, np.maximum(ahead, behind))
+        sides = np.where(turn, -1.0, 1.0) * np.sign(self.a)
+        ahead, behind = np.where(turn, behind, ahead), np.where(turn, ahead, behind)
+        both = (behind >= tau) & (ahead >= tau) if signs is None else behind >= near
+        self.a = sides * np.where(both & (ahead >= tau), tau, near)
+        beyond = np.where(2 * np.abs(self.a) <= ahead, 2 * self.a, self.a / 2)
+        self.b = np.where(both, -self.a, beyond)
 
     @property
     def failed(self) -> Indices:
         """Rows of a one-sided stencil that failed."""
         return np.flatnonzero(np.isnan(self.values))
 
-    def central_slopes(self, up: Vector, down: Vector, f: float, usual: float = 1.0) -> tuple[Vector, Vector]:
-        """Return slopes and second derivatives from the values on both sides.
+    def central_slopes(
+        self, first: Vector, second: Vector, f: float, usual: float = 1.0
+    ) -> tuple[Vector, Vector]:
+        """Return slopes and second derivatives from the values at both points.
 
-        If one side failed, the curvature is assumed to be ``usual``; if both did, the slope is 0.
+        If one of them failed, the curvature is assumed to be ``usual``; if both did, the slope is 0.
         """
-        tau = self.tau
-        with np.errstate(over="ignore", invalid="ignore"):
-            g, d = (up - down) / (2 * tau), (up + down - 2 * f) / tau**2
+        a, b = self.a, self.b
+        with np.errstate(all="ignore"):
+            rise, other = (first - f) / a, (second - f) / b
+            mirrored = b == -a
+            d = np.where(mirrored, (first + second - 2 * f) / a**2, 2 * (rise - other) / (a - b))
+            g = np.where(mirrored, (first - second) / (2 * a), rise - d * a / 2)
             lost = ~np.isfinite(d)
-            d[lost] = usual
-            g[lost] = np.where(
-                np.isnan(up), (f - down) / tau + usual * tau / 2, (up - f) / tau - usual * tau / 2
-            )[lost]
+            one_sided = np.where(np.isnan(first), other - usual * b / 2, rise - usual * a / 2)
+        d[lost] = usual
+        g[lost] = one_sided[lost]
         g[~np.isfinite(g)] = 0.0
         return g, d
 
     def one_sided_slopes(self, f: float) -> Vector:
-        """Return slopes from the values on one side, assuming curvature 1."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            g: Vector = self.signs * ((self.values - f) / self.tau - self.tau / 2)
+        """Return slopes from the values at the first points, assuming curvature 1."""
+        with np.errstate(all="ignore"):
+            g: Vector = (self.values - f) / self.a - self.a / 2
         g[~np.isfinite(g)] = 0.0
         return g
-
-    def completed_slopes(self, others: Vector, f: float) -> tuple[Vector, Vector]:
-        """Return slopes and second derivatives from ``values`` and those on the other sides."""
-        positive = self.signs > 0
-        up, down = np.where(positive, self.values, others), np.where(positive, others, self.values)
-        return self.central_slopes(up, down, f)
 
 
 @final
@@ -373,9 +465,9 @@ class Trial:
     }  # fmt: skip
     VARIABLE: ClassVar[tuple[str, ...]] = ("p", "dx")
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, k: int) -> None:
         self.kinds: list[float] = []
-        self.p: Vector = np.empty((0, n))
+        self.p: Vector = np.empty((0, k))
         self.dx: Vector = np.empty((0, n))
         self.t: list[float] = []
         self.pending = Pending.NONE
@@ -383,19 +475,31 @@ class Trial:
         self.shrink = 1.0
         self.wins: Vector = np.full(len(Direction), 0.5)
 
-    def set_directions(self, directions: dict[Direction, Vector], metric: Model, reach: float) -> None:
-        """Set the steps of the trial, none of which changes a coordinate by more than ``reach``."""
+    def set_directions(
+        self, directions: dict[Direction, Vector], g: Vector, model: Model, reach: float, room: Room | None
+    ) -> None:
+        """Set the steps of the trial.
+
+        None of them changes a coordinate by more than ``reach`` or leaves the box.
+        """
         kinds, p, dx, lengths = [], [], [], []
         for kind, direction in directions.items():
-            step = metric.L @ direction
-            if metric.separable and kind == Direction.NEWTON:  # every coordinate has its own limit
+            step = model.L @ direction
+            if model.separable and kind == Direction.NEWTON:  # every coordinate has its own limit
                 step = np.clip(step, -reach, reach)
-                direction = step / metric.diagonal
+                if room is not None:
+                    step = np.clip(step, room.low, room.high)
+                direction = step[model.movable] / model.diagonal
+            elif room is not None:
+                direction, step = _inside(direction, step, g, model, room)
             longest = float(np.abs(step).max())
+            length = min(1.0, reach / longest) if longest > 0 else 1.0
+            if room is not None:
+                length = min(length, float(room.along(step[:, None])[0]))
             kinds.append(float(kind))
             p.append(direction)
             dx.append(step)
-            lengths.append(min(1.0, reach / longest) if longest > 0 else 1.0)
+            lengths.append(length)
         self.kinds, self.p, self.dx, self.t = kinds, np.array(p), np.array(dx), lengths
 
     def winner(self, values: Vector, f: float, slopes: Vector) -> int:
@@ -427,6 +531,17 @@ class Trial:
             self.wins[int(kind)] += WINS * ((1.0 if kind == winner else 0.0) - self.wins[int(kind)])
 
 
+def _inside(p: Vector, step: Vector, g: Vector, model: Model, room: Room) -> tuple[Vector, Vector]:
+    """Return ``p`` and the step L p, projected into the box if f still falls along it."""
+    clipped = np.clip(step, room.low, room.high)
+    if np.array_equal(clipped, step):
+        return p, step
+    projected = model.solve(clipped)
+    if projected is None or not float(g @ projected) < 0:
+        return p, step
+    return projected, clipped
+
+
 @final
 class LineSearch:
     """Search for a step length along one direction, by parabolas through values and the slope.
@@ -447,28 +562,32 @@ class LineSearch:
         Number of step lengths tried, beyond the first.
     shortest, value : float
         Shortest step so far and its value, infinite if it failed.
-    t_unit, rho : float
-        Length of the first step, and the decrease that it achieved over the predicted one.
+    rho : float
+        Decrease by the first step of Newton's direction over the predicted one; 0 if it was shortened.
+    limit : float
+        Step length at which the line leaves the box; infinite without bounds.
     """
 
     STATE: ClassVar[Declared] = {
         "kind": COUNT, "p": FINITE, "dx": FINITE, "slope": FINITE, "t": NOT_NEGATIVE, "f": VALUE,
         "next_t": NOT_NEGATIVE, "next_is": Range("0, 1 or 2", least=0, most=2, integer=True), "count": COUNT,
         "shortest": NOT_NEGATIVE, "value": VALUE, "rho": ANY, "finished": FLAG,
+        "limit": DISTANCE,
     }  # fmt: skip
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, k: int) -> None:
         self.kind = Direction.NEWTON
-        self.p: Vector = np.zeros(n)
+        self.p: Vector = np.zeros(k)
         self.dx: Vector = np.zeros(n)
         self.slope = 0.0
         self.t, self.f = 0.0, math.inf
         self.next_t, self.next_is, self.count = 0.0, 0, 0
         self.shortest, self.value = 1.0, math.inf
         self.rho = 0.0
+        self.limit = math.inf
         self.finished = False
 
-    def begin(self, trial: Trial, values: Vector, f: float, g: Vector) -> None:
+    def begin(self, trial: Trial, values: Vector, f: float, g: Vector, room: Room | None) -> None:
         """Continue with the best direction of a trial at a point with value ``f`` and slopes ``g``."""
         values = np.where(np.isnan(values), math.inf, values)
         slopes = trial.p @ g
@@ -478,6 +597,7 @@ class LineSearch:
         self.shortest, self.value = trial.t[row], float(values[row])
         self.t, self.f = (self.shortest, self.value) if self.value < f else (0.0, f)
         self.count, self.finished, self.rho = 0, False, 0.0
+        self.limit = math.inf if room is None else float(room.along(self.dx[:, None])[0])
         for kind, p, t, slope, value in zip(
             trial.kinds, trial.p, trial.t, slopes.tolist(), values, strict=True
         ):
@@ -499,6 +619,7 @@ class LineSearch:
         if t > 0 and self.f < f - 1e-4 * abs(slope) * t:
             bend = self.f - f - slope * t
             best = -slope * t * t / (2 * bend) if bend > 0 else 4 * t  # least value of the parabola
+            best = min(best, self.limit)
             self.next_is = 1
             if best > 1.6 * t and self.longest * t < reach and self.count < 6:
                 self.next_t = min(best, 4 * t, max(reach / self.longest, t))
@@ -589,7 +710,8 @@ class QuasiNewtonMethod(Method):
 
     name = "quasi-newton"
     uses_values = True
-    supports = frozenset()
+    supports = frozenset(("bounds",))
+    keeps_bounds = True
     STATE: ClassVar[Declared] = {
         "phase": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
         "after_noise": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
@@ -607,13 +729,21 @@ class QuasiNewtonMethod(Method):
     def initialise(self) -> None:
         """Start anew at the mean."""
         n = self.n
+        bounds = self.settings.bounds
+        self.lower: Vector | None = None  # None without bounds
+        self.upper: Vector = np.full(n, math.inf)
+        self.movable: Indices = np.arange(n)  # coordinates that are not fixed by their bounds
+        if bounds is not None:
+            self.lower, self.upper = bounds[0].astype(np.float64), bounds[1].astype(np.float64)
+            self.movable = np.flatnonzero(self.lower < self.upper)
+        k = len(self.movable)
         self.phase, self.after_noise = Phase.START, Phase.FIRST
         self.f = math.inf
-        self.g: Vector = np.zeros(n)
-        self.expected: Vector = np.zeros(n)  # slopes before the step, as far as it did not remove them
+        self.g: Vector = np.zeros(k)  # 0 for held coordinates
+        self.expected: Vector = np.zeros(k)  # slopes before the step, as far as it did not remove them
         self.decrease = 0.0
         self.step: Vector = np.zeros(n)  # last step, in units of sigma0
-        self.first_curvatures: Vector = np.zeros(n)
+        self.first_curvatures: Vector = np.zeros(k)
         self.attempts = 0  # batches of points near an x0 that failed
         self.ending, self.ending_value = 0, 0.0
         self._begin_model()
@@ -622,9 +752,9 @@ class QuasiNewtonMethod(Method):
 
     def _begin_model(self) -> None:
         """Forget everything learned about the function, but not the errors of its values."""
-        n = self.n
-        self.model, self.stencil, self.trial = Model(n), Stencil(n), Trial(n)
-        self.line, self.progress = LineSearch(n), Progress()
+        n, k = self.n, len(self.movable)
+        self.model, self.stencil, self.trial = Model(n, self.movable), Stencil(k), Trial(n, k)
+        self.line, self.progress = LineSearch(n, k), Progress()
 
     def parts(self) -> dict[str, object]:
         """Return the stateful components, by name."""
@@ -638,7 +768,7 @@ class QuasiNewtonMethod(Method):
     @property
     def batch_size(self) -> int:
         """Number of rows of the next batch."""
-        n = self.n
+        k = len(self.movable)
         match self.phase:
             case Phase.START:
                 return len(NEAR) if self.attempts else 1
@@ -651,13 +781,41 @@ class QuasiNewtonMethod(Method):
             case Phase.REPEAT:
                 return len(self.stencil.failed)
             case Phase.COMPLETE:
-                return n
-        return 2 * n if self.stencil.central else n
+                return k
+        return 2 * k if self.stencil.central else k
 
     def sample(self, out: Array) -> None:
         """Fill ``out`` with the rows of the phase."""
         with self._blas:
-            np.add(self.mean, self._steps0 * self._offsets(), out=out, casting="same_kind")
+            out[...] = self._points(self._offsets())
+
+    def _points(self, offsets: Vector) -> Vector:
+        """Return the points at ``offsets`` from x, in units of sigma0, inside the box."""
+        points: Vector = self.mean + self._steps0 * offsets
+        if self.lower is None:
+            return points
+        np.clip(points, self.lower, self.upper, out=points)
+        if self.phase in (Phase.TRIAL, Phase.REFINE):  # steps to a bound end there in spite of rounding
+            for bound in (self.lower, self.upper):
+                with np.errstate(invalid="ignore"):
+                    close = np.abs(points - bound) <= 4 * np.spacing(
+                        np.maximum(np.abs(points), np.abs(bound))
+                    )
+                points = np.where(close, bound, points)
+        return points
+
+    def _room(self) -> Room | None:
+        """Return the distances to the bounds, or None without bounds."""
+        if self.lower is None:
+            return None
+        return Room((self.lower - self.mean) / self._steps0, (self.upper - self.mean) / self._steps0)
+
+    def _inward(self) -> Vector:
+        """Return 1 for coordinates at their lower bound, -1 at the upper one, and 0 for others."""
+        if self.lower is None:
+            return np.zeros(self.n)
+        inward: Vector = 1.0 * (self.mean <= self.lower) - 1.0 * (self.mean >= self.upper)
+        return inward
 
     def _offsets(self) -> Vector:
         """Return the rows of the phase, relative to x and in units of sigma0."""
@@ -675,25 +833,29 @@ class QuasiNewtonMethod(Method):
                 return self.line.next_t * self.line.dx[None]
             case Phase.REPEAT:
                 failed = stencil.failed
-                return (-stencil.tau * stencil.signs[failed])[:, None] * columns[failed]
+                return stencil.b[failed][:, None] * columns[failed]
             case Phase.COMPLETE:
-                return (-stencil.tau * stencil.signs)[:, None] * columns
+                return stencil.b[:, None] * columns
             case Phase.ENDED:
                 return self._typical_step() * self.generator().standard_normal((1, n))
         if stencil.central:
-            steps = stencil.tau * columns
-            return np.concatenate((steps, -steps))
-        return (stencil.tau * stencil.signs)[:, None] * columns
+            return np.concatenate((stencil.a[:, None] * columns, stencil.b[:, None] * columns))
+        return stencil.a[:, None] * columns
 
     def _noise_step(self) -> Vector:
         """Return the distance of the points of a noise line: tiny, but resolved by the floats of x."""
-        direction = self.model.L @ self.generator().standard_normal(self.n)
+        normal = self.generator().standard_normal(len(self.movable))
+        direction = self.model.L @ np.where(self.model.holds < 0, normal, 0.0)
         far, moved = self._magnitude(), float(np.abs(self.step).max())
         length = max(1e-6 * moved, 1e-13 * far) if moved else max(1e-7, 1e-9 * far)
         if self.dtype != np.float64:
             length = max(length, 100 * float(np.finfo(self.dtype).eps) * far)
         typical = float(np.linalg.norm(direction)) / math.sqrt(self.n)
-        return direction * (length / max(typical, TINY))
+        step: Vector = direction * (length / max(typical, TINY))
+        if (room := self._room()) is not None:
+            needed = float(LINE.max()) * np.abs(step)
+            step[(needed > -room.low) | (needed > room.high)] = 0.0
+        return step
 
     @property
     def _steps0(self) -> Vector:
@@ -732,7 +894,7 @@ class QuasiNewtonMethod(Method):
                 case Phase.FIRST:
                     self._learn_first(values)
                 case Phase.TRIAL:
-                    self.line.begin(self.trial, values, self.f, self.g)
+                    self.line.begin(self.trial, values, self.f, self.g, self._room())
                     self._refine()
                 case Phase.REFINE:
                     self.line.take(values.item(0))
@@ -743,7 +905,7 @@ class QuasiNewtonMethod(Method):
                     self._learn_repeated(values)
                 case Phase.COMPLETE:
                     self.stencil.central = True
-                    self._start_anew(*self.stencil.completed_slopes(values, self.f))
+                    self._start_anew(*self.stencil.central_slopes(self.stencil.values, values, self.f))
                 case Phase.AGAIN:
                     self._start_anew(*self._central(values))
                 case Phase.RENEW:
@@ -763,12 +925,15 @@ class QuasiNewtonMethod(Method):
 
     def _learn_first(self, values: Vector) -> None:
         """Set L to the diagonal of the first stencil; try it, and its mean curvature for all coordinates."""
-        n, tau = self.n, self.stencil.tau
-        up, down = values[:n], values[n:]
-        usual = np.abs(up + down - 2 * self.f) / tau**2
-        known = usual[np.isfinite(usual)]
-        g, d = self.stencil.central_slopes(up, down, self.f, float(np.median(known)) if len(known) else 1.0)
-        least = max(6 * self.errors.error(self.f) / tau**2, 1e-12 * float(np.abs(d).max()), TINY)
+        k, stencil, f = len(self.movable), self.stencil, self.f
+        sizes = np.abs(stencil.central_slopes(values[:k], values[k:], f, math.nan)[1])
+        known = sizes[~np.isnan(sizes)]
+        usual = float(np.median(known)) if len(known) else 1.0
+        g, d = stencil.central_slopes(values[:k], values[k:], f, usual)
+        g = self.model.release(g, self._inward())
+        with np.errstate(divide="ignore"):
+            visible = 6 * self.errors.error(f) / stencil.a**2
+        least = np.maximum(visible, max(1e-12 * float(np.abs(d).max()), TINY))
         curvatures = np.maximum(np.abs(d), least)
         self.first_curvatures[...] = curvatures
         self.model.set_diagonal(1 / np.sqrt(curvatures))
@@ -788,7 +953,7 @@ class QuasiNewtonMethod(Method):
         if self.decrease == 0.0:
             self._find_slopes()
             return
-        self.trial.set_directions(directions, self.model, self.progress.reach)
+        self.trial.set_directions(directions, self.g, self.model, self.progress.reach, self._room())
         if not (
             math.isfinite(self.decrease)
             and np.isfinite(self.trial.p).all()
@@ -825,7 +990,7 @@ class QuasiNewtonMethod(Method):
         progress = self.progress
         progress.failures += 1
         if progress.failures > MOST_FAILURES:
-            small = self.decrease < 4 * self.n * self.errors.error(self.f)
+            small = self.decrease < 4 * len(self.g) * self.errors.error(self.f)
             self._end("converged" if small else "stuck", self.decrease)
         elif progress.failures == 1 and not self.stencil.central:
             self.phase = Phase.COMPLETE
@@ -840,14 +1005,15 @@ class QuasiNewtonMethod(Method):
         """Rescale the columns of L to curvature 1 and take Newton's direction."""
         factors = 1 / np.sqrt(np.clip(self._significant(d), 1e-6, 1e12))
         self.model.rescale(factors)
-        self.g = g * factors
+        self.g = self.model.release(g, self._inward()) * factors
         self.trial.pending = Pending.NONE
         self._try({Direction.NEWTON: -self.g})
 
     def _significant(self, d: Vector) -> Vector:
         """Return the magnitudes of second derivatives, at least their error."""
-        least = max(6 * self.errors.error(self.f) / self.stencil.tau**2, 1e-8)
-        return np.maximum(np.abs(d), least)
+        with np.errstate(divide="ignore"):
+            least = 6 * self.errors.error(self.f) / self.stencil.a**2
+        return np.maximum(np.abs(d), np.where(np.isfinite(least), np.maximum(least, 1e-8), 1.0))
 
     # Steps
 
@@ -874,7 +1040,7 @@ class QuasiNewtonMethod(Method):
 
     def _move(self, step: Vector) -> None:
         """Move x by ``step``, in units of sigma0, to a point that was evaluated."""
-        np.add(self.mean, self._steps0 * step, out=self.mean, casting="same_kind")
+        self.mean[...] = self._points(step)
 
     def _learn_model(self) -> Vector:
         """Learn the model of the direction that won; return that direction in the new coordinates.
@@ -889,7 +1055,7 @@ class QuasiNewtonMethod(Method):
             self.g = update.slopes(self.g)
             return update.direction(line.p) if line.kind == Direction.L_BFGS else -self.g
         if line.kind == Direction.MEAN_CURVATURE:
-            before, after = model.diagonal, np.full(self.n, 1 / math.sqrt(trial.curvature))
+            before, after = model.diagonal, np.full(len(self.g), 1 / math.sqrt(trial.curvature))
             model.set_diagonal(after)
             self.g = self.g / before * after
             rescaled: Vector = line.p * before / after
@@ -905,13 +1071,14 @@ class QuasiNewtonMethod(Method):
             self._end("stuck", self.decrease)
             return
         large = sorted(progress.moves)[-len(progress.moves) // 4]
-        self.model.set_diagonal(np.full(self.n, max(0.1 * large, 1e-9 * self._magnitude())))
+        self.model.set_diagonal(np.full(len(self.g), max(0.1 * large, 1e-9 * self._magnitude())))
         self.model.forget_pairs()
         self.model.separable = False
         self._begin_stencil(Phase.RENEW)
 
     def _learn_renewed(self, values: Vector) -> None:
         g, d = self._central(values)
+        g = self.model.release(g, self._inward())
         sizes = np.abs(d)
         least = max(6 * self.errors.error(self.f), 1e-8 * float(sizes.max()), TINY)
         factors = 1 / np.sqrt(np.maximum(sizes, least))
@@ -923,30 +1090,40 @@ class QuasiNewtonMethod(Method):
     # Slopes
 
     def _begin_stencil(self, phase: Phase) -> None:
-        """Begin a stencil: choose its size and sides."""
-        stencil, error = self.stencil, self.errors.error(self.f)
-        self.phase, stencil.central = phase, True
+        """Begin a stencil: hold coordinates at bounds, and choose its size and sides."""
+        model, error = self.model, self.errors.error(self.f)
+        self.phase, model.turned = phase, False
+        if self.lower is not None:
+            outside = set(model.holds.tolist())
+            for coordinate in self.movable[self._inward()[self.movable] != 0].tolist():
+                if coordinate not in outside:
+                    model.hold(coordinate)
+        tau, signs = self._stencil_size(phase, error), None
+        if tau == 0.0:
+            tau = math.sqrt(2 * max(error, NEGLIGIBLE * self.decrease / len(self.g)))
+            random = np.where(self.generator(1).random(len(self.g)) < 0.5, -1.0, 1.0)
+            expected = np.zeros(len(self.g)) if model.turned else self.expected
+            signs = np.where(expected == 0, random, -np.sign(expected))
+        self.stencil.place(tau, signs, model.L, self._room())
+
+    def _stencil_size(self, phase: Phase, error: float) -> float:
+        """Return the distance tau of a central stencil, or 0 if a one-sided one is exact enough."""
+        if phase == Phase.FIRST:
+            return FIRST_STEP
+        if phase == Phase.RENEW:
+            return 1.0
         large = math.sqrt(2 * CENTRAL * error) * self.progress.grow
-        if phase in (Phase.FIRST, Phase.RENEW):
-            stencil.tau = FIRST_STEP if phase == Phase.FIRST else 1.0
-            return
         if phase == Phase.AGAIN:
-            stencil.tau = large
-            return
-        decrease, rounded = self.decrease, self.errors.relative >= 1e-13
-        stencil.tau = math.sqrt(2 * max(error, NEGLIGIBLE * decrease / self.n))
-        limited = self.n * stencil.tau**2 / 2 > 0.01 * decrease
-        poor = self.model.separable and rounded and not GOOD_RHO[0] <= self.line.rho <= GOOD_RHO[1]
-        stencil.central = limited or poor
-        if stencil.central:
-            stencil.tau = large
-            return
-        random = np.where(self.generator(1).random(self.n) < 0.5, -1.0, 1.0)
-        stencil.signs = np.where(self.expected == 0, random, -np.sign(self.expected))
-        stencil.values[...] = math.nan
+            return large
+        tau = math.sqrt(2 * max(error, NEGLIGIBLE * self.decrease / len(self.g)))
+        inexact = len(self.g) * tau**2 / 2 > 0.01 * self.decrease
+        good = GOOD_RHO[0] <= self.line.rho <= GOOD_RHO[1]
+        doubtful = self.model.separable and self.errors.relative >= 1e-13 and not good
+        return large if inexact or doubtful else 0.0
 
     def _central(self, values: Vector) -> tuple[Vector, Vector]:
-        return self.stencil.central_slopes(values[: self.n], values[self.n :], self.f)
+        k = len(self.movable)
+        return self.stencil.central_slopes(values[:k], values[k:], self.f)
 
     def _learn_slopes(self, values: Vector) -> None:
         if self.stencil.central:
@@ -961,8 +1138,7 @@ class QuasiNewtonMethod(Method):
     def _learn_repeated(self, values: Vector) -> None:
         stencil = self.stencil
         failed = stencil.failed
-        stencil.values[failed] = values
-        stencil.signs[failed] *= -1
+        stencil.values[failed], stencil.a[failed] = values, stencil.b[failed]
         self._learn_step(stencil.one_sided_slopes(self.f), None)
 
     def _learn_step(self, new: Vector, d: Vector | None) -> None:
@@ -974,6 +1150,8 @@ class QuasiNewtonMethod(Method):
             factors = 1 / np.sqrt(np.clip(self._significant(d), 0.04, 25.0))
             model.rescale(factors)
             before, new, model.s = before * factors, new * factors, model.s / factors
+        held = model.holds >= 0
+        new = model.release(new, self._inward())
         good = progress.judge(self.line.rho)
         if model.separable:
             if good:
@@ -981,7 +1159,7 @@ class QuasiNewtonMethod(Method):
             if self._is_not_separable():
                 model.separable = False
                 before, new = self._leave_separable_mode(before, new)
-        model.y = new - before
+        model.y = np.where(held, 0.0, new - before)
         self.g = new
         if model.separable:
             if d is None:
@@ -1008,7 +1186,7 @@ class QuasiNewtonMethod(Method):
         elif line.kind == Direction.NEWTON and line.t < 0.2:
             curvatures = self.first_curvatures
             if float(np.std(np.log(curvatures))) < 3:  # scales of coordinates would only spread the spectrum
-                diagonal = np.full(self.n, math.sqrt(1 / float(curvatures.mean())))
+                diagonal = np.full(len(new), math.sqrt(1 / float(curvatures.mean())))
         if diagonal is not old:
             model.set_diagonal(diagonal)
             model.s = model.s * old / diagonal
@@ -1030,7 +1208,7 @@ class QuasiNewtonMethod(Method):
         model, trial, iteration = self.model, self.trial, self.progress.iteration
         sy, ss = float(model.s @ model.y), float(model.s @ model.s)
         trial.pending = Pending.NONE
-        if not sy > 1e-8 * ss:
+        if model.turned or not sy > 1e-8 * ss:
             return {Direction.NEWTON: -self.g}
         trial.pending = Pending.BFGS
         update = model.update(1.0)

@@ -126,6 +126,8 @@ def setup(fun: Callable[..., Any], x0: Any, sigma0: Any, options: RunOptions) ->
         known = None if warm is None else warm.method
         method = known or _method(len(start), options, limits, constraints)
     cls = strategy_class(method)
+    if constraints is not None:
+        cls.require_support("constraints", "constraints=")
     if options.constants:
         check_constants(cls, options.constants)
     if options.on_error == "resample" and not cls.can_resample:
