@@ -16,6 +16,7 @@ import lmma.run.run  # else each process would import it when it runs
 from fuzzing import one_of
 from lmma.evaluation.cluster.driver import VectorDriver
 from lmma.evaluation.replicas.replica_driver import ReplicatedDriver
+from lmma.methods import strategy_class
 from lmma.run.checkpoint import Checkpoint, CheckpointError
 from local_transport import LocalTransport, OnTransport
 
@@ -41,7 +42,10 @@ def configuration(rng):
     if rng.random() < 0.4:
         options["bounds"] = one_of(rng, [[0.1, 4.0], [[-1.0, 3.0]] * n, [[0.2, None]] * n])
         options["boundary"] = one_of(rng, ["smooth", "reflect", "project"])
-    if rng.random() < 0.4:
+    cls = strategy_class("pulse" if options["method"] == "auto" else options["method"])
+    if not cls.can_resample:
+        options["on_error"] = "worst"
+    if rng.random() < 0.4 and cls.can_inject:
         rows = one_of(rng, [1, 3, 30])  # the last are more than one generation takes
         options["inject"] = rng.uniform(0.2, 2.0, (rows, n)).round(3).tolist()
     if kind == "quorum":

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import lmma
-from adapting import ADAPTING
+from adapting import ADAPTING, BY_RANKS
 from lmma.numerics.sampling import mirrored_mu_w, with_opposites
 from lmma.testing import CHECKS
 
-METHODS = [name for name in lmma.methods() if name != "lm-cma-es"]  # which has pairs of its own
+METHODS = [name for name in BY_RANKS if name != "lm-cma-es"]  # which has pairs of its own
 
 
 def ellipsoid(X):

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 import lmma
-from adapting import ADAPTING
+from adapting import ADAPTING, BY_RANKS
 from lmma.layers.choices import Categorical
 from lmma.methods.registry import make_strategy
 
-METHODS = lmma.methods()
+METHODS = BY_RANKS
 
 
 def mixed(method="d-lm-ma-es", **options):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import lmma
+from adapting import BY_RANKS
 
 
 def noisy(rng, scale=1.0):
@@ -27,7 +28,7 @@ def same_state(one, other, *apart):
     )
 
 
-@pytest.mark.parametrize("method", lmma.methods())
+@pytest.mark.parametrize("method", BY_RANKS)
 def test_without_noise_the_path_is_the_same_with_and_without_looking(method):
     def exact(X):
         return np.array([float(np.sum(np.square(x))) for x in X])
@@ -89,7 +90,7 @@ def test_tolfun_looks_at_averages_under_noise():
 
 
 @pytest.mark.parametrize("treatment", ["auto", "average", "population"])
-@pytest.mark.parametrize("method", lmma.methods())
+@pytest.mark.parametrize("method", BY_RANKS)
 def test_a_noisy_search_resumes_to_the_same_end(method, treatment):
     es = lmma.strategy(method, np.ones(6), 0.3, rng=1, noise=treatment)
     search(es, noisy(np.random.default_rng(1), 30.0), 150)

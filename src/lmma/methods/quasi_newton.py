@@ -65,7 +65,6 @@ from lmma.methods.base import Method
 from lmma.numerics.linalg import Factors, row_squares
 from lmma.numerics.recombination import Array, Indices
 from lmma.numerics.state import (
-    ANY,
     COUNT,
     DISTANCE,
     FINITE,
@@ -130,6 +129,7 @@ class Direction(IntEnum):
     L_BFGS = 4
 
 
+DIRECTION = Range("the number of a direction", least=0, most=len(Direction) - 1, integer=True)
 ENDINGS = ("", "converged", "stuck", "flat", "failures", "numerical")  # reasons of ``stop``, by number
 
 
@@ -264,10 +264,9 @@ class Model:
     def solve(self, step: Vector) -> Vector | None:
         """Return the u of a step L u, or None if L is singular."""
         try:
-            u: Vector = np.linalg.solve(self.L[self.movable], step[self.movable])
+            return np.asarray(np.linalg.solve(self.L[self.movable], step[self.movable]), dtype=np.float64)
         except np.linalg.LinAlgError:
             return None
-        return u
 
     def rescale(self, factors: Vector) -> None:
         """Multiply the columns of L by ``factors``."""
@@ -296,7 +295,11 @@ class Model:
         """Append ``step`` and the change of slopes ``y`` to the pairs, if their product is positive."""
         if not len(self.inverse) or refresh:
             inverse = np.zeros(self.L.T.shape)
-            inverse[:, self.movable] = np.linalg.inv(self.L[self.movable])
+            try:
+                inverse[:, self.movable] = np.linalg.inv(self.L[self.movable])
+            except np.linalg.LinAlgError:
+                self.forget_pairs()
+                return
             self.inverse = inverse
         change = self.inverse.T @ self.y
         if float(step @ change) > 1e-250:
@@ -349,8 +352,7 @@ class Room(NamedTuple):
 
     def along(self, directions: Vector) -> Vector:
         """Return the largest t so that x + t d lies inside, for each column d of ``directions``."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            limits = np.where(directions > 0, self.high[:, None], self.low[:, None]) / directions
+        limits = np.where(directions > 0, self.high[:, None], self.low[:, None]) / directions
         limits[directions == 0] = math.inf
         least: Vector = limits.min(axis=0)
         return least
@@ -368,17 +370,18 @@ class Stencil:
         True if both points are evaluated.
     a, b : ndarray, (k,)
         Distances of the first and the second points, in u, with signs.
-    values : ndarray, (k,)
-        Values of the first points of a one-sided stencil; NaN for failures.
+    values, missing : ndarray, (k,)
+        Values of the first points of a one-sided stencil, and whether they are unknown.
     """
 
-    STATE: ClassVar[Declared] = {"central": FLAG, "a": FINITE, "b": FINITE, "values": ANY}
+    STATE: ClassVar[Declared] = {"central": FLAG, "a": FINITE, "b": FINITE, "values": FINITE, "missing": FLAG}
 
     def __init__(self, k: int) -> None:
         self.central = True
         self.a: Vector = np.ones(k)
         self.b: Vector = -np.ones(k)
-        self.values: Vector = np.full(k, math.nan)
+        self.values: Vector = np.zeros(k)
+        self.missing = np.ones(k, dtype=bool)
 
     def place(self, tau: float, signs: Vector | None, columns: Vector, room: Room | None) -> None:
         """Choose the points at distance ``tau``, inside the box if there is one.
@@ -388,7 +391,7 @@ class Stencil:
         self.central = signs is None
         self.a = tau * (np.ones(len(self.a)) if signs is None else signs)
         self.b = -self.a
-        self.values[...] = math.nan
+        self.missing[...] = True
         if room is None:
             return
         ahead, behind = room.along(columns * np.sign(self.a)), room.along(-columns * np.sign(self.a))
@@ -405,10 +408,18 @@ class Stencil:
         beyond = np.where(2 * np.abs(self.a) <= ahead, 2 * self.a, self.a / 2)
         self.b = np.where(both, -self.a, beyond)
 
-    @property
-    def failed(self) -> Indices:
-        """Rows of a one-sided stencil that failed."""
-        return np.flatnonzero(np.isnan(self.values))
+    def take(self, rows: Indices, values: Vector) -> None:
+        """Store the values of the first points at ``rows``, NaN for failures."""
+        self.missing[rows] = np.isnan(values)
+        self.values[rows] = np.where(self.missing[rows], 0.0, values)
+
+    def swap(self, rows: Indices) -> None:
+        """Exchange the two points of ``rows``."""
+        self.a[rows], self.b[rows] = self.b[rows], self.a[rows]
+
+    def known(self) -> Vector:
+        """Return the values of the first points, NaN for failures."""
+        return np.where(self.missing, math.nan, self.values)
 
     def central_slopes(
         self, first: Vector, second: Vector, f: float, usual: float = 1.0
@@ -418,13 +429,12 @@ class Stencil:
         If one of them failed, the curvature is assumed to be ``usual``; if both did, the slope is 0.
         """
         a, b = self.a, self.b
-        with np.errstate(all="ignore"):
-            rise, other = (first - f) / a, (second - f) / b
-            mirrored = b == -a
-            d = np.where(mirrored, (first + second - 2 * f) / a**2, 2 * (rise - other) / (a - b))
-            g = np.where(mirrored, (first - second) / (2 * a), rise - d * a / 2)
-            lost = ~np.isfinite(d)
-            one_sided = np.where(np.isnan(first), other - usual * b / 2, rise - usual * a / 2)
+        rise, other = (first - f) / a, (second - f) / b
+        mirrored = b == -a
+        d = np.where(mirrored, (first + second - 2 * f) / a**2, 2 * (rise - other) / (a - b))
+        g = np.where(mirrored, (first - second) / (2 * a), rise - d * a / 2)
+        lost = ~np.isfinite(d)
+        one_sided = np.where(np.isnan(first), other - usual * b / 2, rise - usual * a / 2)
         d[lost] = usual
         g[lost] = one_sided[lost]
         g[~np.isfinite(g)] = 0.0
@@ -432,8 +442,7 @@ class Stencil:
 
     def one_sided_slopes(self, f: float) -> Vector:
         """Return slopes from the values at the first points, assuming curvature 1."""
-        with np.errstate(all="ignore"):
-            g: Vector = (self.values - f) / self.a - self.a / 2
+        g: Vector = (self.known() - f) / self.a - self.a / 2
         g[~np.isfinite(g)] = 0.0
         return g
 
@@ -458,7 +467,7 @@ class Trial:
     """
 
     STATE: ClassVar[Declared] = {
-        "kinds": Range("the number of a direction", least=0, most=len(Direction) - 1), "p": FINITE,
+        "kinds": DIRECTION, "p": FINITE,
         "dx": FINITE, "t": NOT_NEGATIVE, "wins": UNIT,
         "pending": Range("the number of a change", least=0, most=len(Pending) - 1, integer=True),
         "curvature": POSITIVE, "shrink": POSITIVE,
@@ -569,9 +578,9 @@ class LineSearch:
     """
 
     STATE: ClassVar[Declared] = {
-        "kind": COUNT, "p": FINITE, "dx": FINITE, "slope": FINITE, "t": NOT_NEGATIVE, "f": VALUE,
+        "kind": DIRECTION, "p": FINITE, "dx": FINITE, "slope": FINITE, "t": NOT_NEGATIVE, "f": VALUE,
         "next_t": NOT_NEGATIVE, "next_is": Range("0, 1 or 2", least=0, most=2, integer=True), "count": COUNT,
-        "shortest": NOT_NEGATIVE, "value": VALUE, "rho": ANY, "finished": FLAG,
+        "shortest": NOT_NEGATIVE, "value": VALUE, "rho": FINITE, "finished": FLAG,
         "limit": DISTANCE,
     }  # fmt: skip
 
@@ -603,7 +612,7 @@ class LineSearch:
         ):
             if kind == Direction.NEWTON and t >= 0.5:
                 predicted = -slope * t - 0.5 * t * t * float(p @ p)
-                self.rho = (f - float(value)) / predicted if predicted > 0 else 0.0
+                self.rho = (f - float(value)) / predicted if predicted > 0 and math.isfinite(value) else 0.0
 
     @property
     def longest(self) -> float:
@@ -779,28 +788,27 @@ class QuasiNewtonMethod(Method):
             case Phase.REFINE | Phase.ENDED:
                 return 1
             case Phase.REPEAT:
-                return len(self.stencil.failed)
+                return int(np.count_nonzero(self.stencil.missing))
             case Phase.COMPLETE:
                 return k
         return 2 * k if self.stencil.central else k
 
     def sample(self, out: Array) -> None:
         """Fill ``out`` with the rows of the phase."""
-        with self._blas:
+        with self._blas, np.errstate(all="ignore"):
             out[...] = self._points(self._offsets())
 
     def _points(self, offsets: Vector) -> Vector:
         """Return the points at ``offsets`` from x, in units of sigma0, inside the box."""
         points: Vector = self.mean + self._steps0 * offsets
+        if not np.isfinite(points).all():
+            points = np.clip(points, np.finfo(self.dtype).min, np.finfo(self.dtype).max)
         if self.lower is None:
             return points
         np.clip(points, self.lower, self.upper, out=points)
         if self.phase in (Phase.TRIAL, Phase.REFINE):  # steps to a bound end there in spite of rounding
             for bound in (self.lower, self.upper):
-                with np.errstate(invalid="ignore"):
-                    close = np.abs(points - bound) <= 4 * np.spacing(
-                        np.maximum(np.abs(points), np.abs(bound))
-                    )
+                close = np.abs(points - bound) <= 4 * np.spacing(np.maximum(np.abs(points), np.abs(bound)))
                 points = np.where(close, bound, points)
         return points
 
@@ -832,8 +840,7 @@ class QuasiNewtonMethod(Method):
             case Phase.REFINE:
                 return self.line.next_t * self.line.dx[None]
             case Phase.REPEAT:
-                failed = stencil.failed
-                return stencil.b[failed][:, None] * columns[failed]
+                return (stencil.b[:, None] * columns)[stencil.missing]
             case Phase.COMPLETE:
                 return stencil.b[:, None] * columns
             case Phase.ENDED:
@@ -884,7 +891,7 @@ class QuasiNewtonMethod(Method):
 
     def _learn(self, values: Vector) -> None:
         self.errors.remember(values)
-        with self._blas:
+        with self._blas, np.errstate(all="ignore"):  # numbers that are not finite end the search
             match self.phase:
                 case Phase.START:
                     self._learn_start(values)
@@ -905,7 +912,7 @@ class QuasiNewtonMethod(Method):
                     self._learn_repeated(values)
                 case Phase.COMPLETE:
                     self.stencil.central = True
-                    self._start_anew(*self.stencil.central_slopes(self.stencil.values, values, self.f))
+                    self._start_anew(*self.stencil.central_slopes(self.stencil.known(), values, self.f))
                 case Phase.AGAIN:
                     self._start_anew(*self._central(values))
                 case Phase.RENEW:
@@ -931,8 +938,7 @@ class QuasiNewtonMethod(Method):
         usual = float(np.median(known)) if len(known) else 1.0
         g, d = stencil.central_slopes(values[:k], values[k:], f, usual)
         g = self.model.release(g, self._inward())
-        with np.errstate(divide="ignore"):
-            visible = 6 * self.errors.error(f) / stencil.a**2
+        visible = 6 * self.errors.error(f) / stencil.a**2
         least = np.maximum(visible, max(1e-12 * float(np.abs(d).max()), TINY))
         curvatures = np.maximum(np.abs(d), least)
         self.first_curvatures[...] = curvatures
@@ -1011,8 +1017,7 @@ class QuasiNewtonMethod(Method):
 
     def _significant(self, d: Vector) -> Vector:
         """Return the magnitudes of second derivatives, at least their error."""
-        with np.errstate(divide="ignore"):
-            least = 6 * self.errors.error(self.f) / self.stencil.a**2
+        least = 6 * self.errors.error(self.f) / self.stencil.a**2
         return np.maximum(np.abs(d), np.where(np.isfinite(least), np.maximum(least, 1e-8), 1.0))
 
     # Steps
@@ -1092,6 +1097,9 @@ class QuasiNewtonMethod(Method):
     def _begin_stencil(self, phase: Phase) -> None:
         """Begin a stencil: hold coordinates at bounds, and choose its size and sides."""
         model, error = self.model, self.errors.error(self.f)
+        if not np.isfinite(model.L).all():
+            self._end("numerical", self.sigma)
+            return
         self.phase, model.turned = phase, False
         if self.lower is not None:
             outside = set(model.holds.tolist())
@@ -1129,16 +1137,17 @@ class QuasiNewtonMethod(Method):
         if self.stencil.central:
             self._learn_step(*self._central(values))
             return
-        self.stencil.values[...] = values
-        if len(self.stencil.failed):
+        self.stencil.take(np.arange(len(values)), values)
+        if self.stencil.missing.any():
             self.phase = Phase.REPEAT
         else:
             self._learn_step(self.stencil.one_sided_slopes(self.f), None)
 
     def _learn_repeated(self, values: Vector) -> None:
         stencil = self.stencil
-        failed = stencil.failed
-        stencil.values[failed], stencil.a[failed] = values, stencil.b[failed]
+        failed = np.flatnonzero(stencil.missing)
+        stencil.take(failed, values)
+        stencil.swap(failed)
         self._learn_step(stencil.one_sided_slopes(self.f), None)
 
     def _learn_step(self, new: Vector, d: Vector | None) -> None:
@@ -1195,8 +1204,7 @@ class QuasiNewtonMethod(Method):
     def _learn_coordinates(self) -> None:
         """Update the diagonal L by the secants of single coordinates."""
         model = self.model
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratios = model.y / model.s
+        ratios = model.y / model.s
         long = np.abs(model.s) > 1e-6 * float(np.linalg.norm(model.s)) / math.sqrt(self.n)
         known = np.isfinite(ratios) & long & (ratios > 0)
         factors = 1 / np.sqrt(np.where(known, np.clip(ratios, 0.02, 50.0), 1.0))
@@ -1224,6 +1232,24 @@ class QuasiNewtonMethod(Method):
         return directions
 
     # End
+
+    def restored(self) -> None:
+        """Raise ValueError if parts of the restored state contradict one another."""
+        n, k, model, trial = self.n, len(self.movable), self.model, self.trial
+        rows = len(trial.kinds)
+        held = model.holds[model.holds >= 0]
+        consistent = {
+            "model.steps": model.steps.shape == model.changes.shape == (min(len(model.steps), PAIRS), n),
+            "model.inverse": model.inverse.shape in ((0, 0), (k, n)),
+            "model.holds": bool(np.isin(held, self.movable).all()) and len(np.unique(held)) == len(held),
+            "trial": trial.p.shape == (rows, k) and trial.dx.shape == (rows, n) and len(trial.t) == rows,
+            "phase": {Phase.TRIAL: rows, Phase.REPEAT: self.stencil.missing.any()}.get(self.phase, True),
+            "after_noise": self.after_noise in (Phase.FIRST, Phase.AGAIN, Phase.SLOPES),
+            "ending": (self.phase == Phase.ENDED) == (self.ending > 0),
+        }
+        for name, holds in consistent.items():
+            if not holds:
+                raise ValueError(f"state[{name!r}] contradicts the rest of the state")
 
     def _end(self, reason: str, value: float) -> None:
         self.phase = Phase.ENDED

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import lmma
-from adapting import ADAPTING
+from adapting import ADAPTING, BY_RANKS
 from lmma.layers.integers import least_mutation
 from lmma.methods.es import Transform
 
-METHODS = lmma.methods()
+METHODS = BY_RANKS
 N = 12
 ROTATION = np.linalg.qr(np.random.default_rng(0).standard_normal((N, N)))[0]
 
