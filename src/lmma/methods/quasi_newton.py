@@ -302,7 +302,9 @@ class Model:
                 return
             self.inverse = inverse
         change = self.inverse.T @ self.y
-        if float(step @ change) > 1e-250:
+        if not (np.isfinite(self.inverse).all() and np.isfinite(change).all()):
+            self.forget_pairs()
+        elif float(step @ change) > 1e-250:
             self.steps = np.vstack((self.steps, step))[-PAIRS:]
             self.changes = np.vstack((self.changes, change))[-PAIRS:]
 
@@ -612,7 +614,8 @@ class LineSearch:
         ):
             if kind == Direction.NEWTON and t >= 0.5:
                 predicted = -slope * t - 0.5 * t * t * float(p @ p)
-                self.rho = (f - float(value)) / predicted if predicted > 0 and math.isfinite(value) else 0.0
+                rho = (f - float(value)) / predicted if predicted > 0 else 0.0
+                self.rho = rho if math.isfinite(rho) else 0.0
 
     @property
     def longest(self) -> float:
@@ -677,13 +680,16 @@ class Progress:
         The last 8 of them, 1 if bad.
     moves : list of float
         The last 30 steps, the largest change of a coordinate of each.
+    lengths : list of float
+        The last 3 steps, the length per coordinate of each, at least that of the unit step.
     reach, limited : float, int
         Longest step allowed in a coordinate, and the number of consecutive steps that were as long.
     """
 
     STATE: ClassVar[Declared] = {
         "iteration": COUNT, "failures": COUNT, "grow": POSITIVE, "creeping": COUNT, "renewals": COUNT,
-        "bad": COUNT, "recent_bad": FLAG, "moves": NOT_NEGATIVE, "reach": POSITIVE, "limited": COUNT,
+        "bad": COUNT, "recent_bad": FLAG, "moves": NOT_NEGATIVE, "lengths": NOT_NEGATIVE, "reach": POSITIVE,
+        "limited": COUNT,
     }  # fmt: skip
 
     def __init__(self) -> None:
@@ -694,14 +700,18 @@ class Progress:
         self.bad = 0
         self.recent_bad: list[float] = []
         self.moves: list[float] = []
+        self.lengths: list[float] = []
         self.reach, self.limited = REACH, 0
 
     def succeeded(self, gain: float, decrease: float, move: float) -> None:
         """Count a step that has decreased f by ``gain``."""
         self.failures, self.grow = 0, max(1.0, self.grow / 2)
-        self.creeping = self.creeping + 1 if gain < SMALL_GAIN * decrease else max(0, self.creeping - 2)
         self.moves = [*self.moves, move][-30:]
-        self.limited = self.limited + 1 if move >= 0.99 * self.reach else 0
+        if move >= 0.99 * self.reach:  # such a step cannot gain what the metric predicts
+            self.limited += 1
+        else:
+            self.limited = 0
+            self.creeping = self.creeping + 1 if gain < SMALL_GAIN * decrease else max(0, self.creeping - 2)
         if self.limited == LIMITED:
             self.reach, self.limited = 2 * self.reach, 0
 
@@ -711,6 +721,13 @@ class Progress:
         self.bad = 0 if good else self.bad + 1
         self.recent_bad = [*self.recent_bad, float(not good)][-8:]
         return good
+
+
+class Point(NamedTuple):
+    """A point that was evaluated: its value, and its place relative to x."""
+
+    f: float
+    offset: Vector
 
 
 @final
@@ -846,8 +863,20 @@ class QuasiNewtonMethod(Method):
             case Phase.ENDED:
                 return self._typical_step() * self.generator().standard_normal((1, n))
         if stencil.central:
-            return np.concatenate((stencil.a[:, None] * columns, stencil.b[:, None] * columns))
+            return self._central_offsets()
         return stencil.a[:, None] * columns
+
+    def _lowest(self, values: Vector) -> Point | None:
+        """Return the best point of a central stencil, or None if all failed."""
+        if np.isnan(values).all():
+            return None
+        row = int(np.nanargmin(values))
+        return Point(values.item(row), self._central_offsets()[row].copy())
+
+    def _central_offsets(self) -> Vector:
+        """Return the rows of a central stencil."""
+        stencil, columns = self.stencil, self.model.L.T
+        return np.concatenate((stencil.a[:, None] * columns, stencil.b[:, None] * columns))
 
     def _noise_step(self) -> Vector:
         """Return the distance of the points of a noise line: tiny, but resolved by the floats of x."""
@@ -896,7 +925,7 @@ class QuasiNewtonMethod(Method):
                 case Phase.START:
                     self._learn_start(values)
                 case Phase.NOISE:
-                    self.errors.measure(values, self.f)
+                    self.errors.measure(values, self.f, rounded=self.dtype != np.float64)
                     self._begin_stencil(self.after_noise)
                 case Phase.FIRST:
                     self._learn_first(values)
@@ -914,7 +943,7 @@ class QuasiNewtonMethod(Method):
                     self.stencil.central = True
                     self._start_anew(*self.stencil.central_slopes(self.stencil.known(), values, self.f))
                 case Phase.AGAIN:
-                    self._start_anew(*self._central(values))
+                    self._start_anew(*self._central(values), self._lowest(values))
                 case Phase.RENEW:
                     self._learn_renewed(values)
 
@@ -933,14 +962,14 @@ class QuasiNewtonMethod(Method):
     def _learn_first(self, values: Vector) -> None:
         """Set L to the diagonal of the first stencil; try it, and its mean curvature for all coordinates."""
         k, stencil, f = len(self.movable), self.stencil, self.f
+        lowest = self._lowest(values)
         sizes = np.abs(stencil.central_slopes(values[:k], values[k:], f, math.nan)[1])
         known = sizes[~np.isnan(sizes)]
         usual = float(np.median(known)) if len(known) else 1.0
         g, d = stencil.central_slopes(values[:k], values[k:], f, usual)
         g = self.model.release(g, self._inward())
-        visible = 6 * self.errors.error(f) / stencil.a**2
-        least = np.maximum(visible, max(1e-12 * float(np.abs(d).max()), TINY))
-        curvatures = np.maximum(np.abs(d), least)
+        least = max(1e-12 * float(np.abs(d).max()), TINY)
+        curvatures = np.maximum(np.abs(d), np.maximum(self._curvature_error(), least))
         self.first_curvatures[...] = curvatures
         self.model.set_diagonal(1 / np.sqrt(curvatures))
         self.g = g / np.sqrt(curvatures)
@@ -950,22 +979,23 @@ class QuasiNewtonMethod(Method):
             self.trial.pending = Pending.MEAN_CURVATURE
             self.trial.curvature = max(float(np.abs(d).mean()), TINY)
             directions[Direction.MEAN_CURVATURE] = -(g / self.trial.curvature) * np.sqrt(curvatures)
-        self._try(directions)
+        self._try(directions, lowest)
 
-    def _try(self, directions: dict[Direction, Vector]) -> None:
-        """Begin an iteration: try unit steps, or a larger stencil if there are no slopes."""
+    def _try(self, directions: dict[Direction, Vector], lowest: Point | None = None) -> None:
+        """Begin an iteration: try unit steps, or a larger stencil if there are no slopes.
+
+        ``lowest`` is the best point of a central stencil.
+        """
         self.progress.iteration += 1
         self.decrease = 0.5 * float(self.g @ self.g)
         if self.decrease == 0.0:
-            self._find_slopes()
+            self._find_slopes(lowest)
             return
-        self.trial.set_directions(directions, self.g, self.model, self.progress.reach, self._room())
-        if not (
-            math.isfinite(self.decrease)
-            and np.isfinite(self.trial.p).all()
-            and np.isfinite(self.trial.dx).all()
-        ):
-            self._end("numerical", self.sigma)
+        trial = self.trial
+        trial.set_directions(directions, self.g, self.model, self.progress.reach, self._room())
+        numbers = (trial.p @ self.g, trial.p, trial.dx, self.decrease)
+        if not all(np.isfinite(each).all() for each in numbers):
+            self._end_numerically()
             return
         self.phase = Phase.TRIAL
 
@@ -979,15 +1009,22 @@ class QuasiNewtonMethod(Method):
         else:
             self._find_decrease()
 
-    def _find_slopes(self) -> None:
-        """Enlarge the stencil until values differ."""
-        self.progress.failures += 1
-        self.progress.grow *= 4
-        constant = bool(np.all(self.errors.recent == self.f))
-        if self.progress.failures <= (2 * MOST_FAILURES if constant else MOST_FAILURES):
+    def _find_slopes(self, lowest: Point | None) -> None:
+        """Enlarge the stencil until values differ, or leave a saddle point."""
+        progress = self.progress
+        if lowest is not None and lowest.f < self.f - 2 * self.errors.error(self.f):
+            self._move(lowest.offset)
+            self.f, progress.failures = lowest.f, 0
+            self._begin_stencil(Phase.AGAIN)
+            return
+        progress.failures += 1
+        progress.grow *= 4
+        reached = self.f == 0.0 and self.step.any()  # steps have led to values that underflow
+        constant = bool(np.all(self.errors.recent == self.f)) and not reached
+        if progress.failures <= (2 * MOST_FAILURES if constant else MOST_FAILURES):
             self._begin_stencil(Phase.AGAIN)
         elif constant:
-            self._end("flat", self.progress.failures)
+            self._end("flat", progress.failures)
         else:
             self._end("converged", 0.0)
 
@@ -1007,18 +1044,22 @@ class QuasiNewtonMethod(Method):
                 progress.grow *= 4
             self._begin_stencil(Phase.AGAIN)
 
-    def _start_anew(self, g: Vector, d: Vector) -> None:
+    def _start_anew(self, g: Vector, d: Vector, lowest: Point | None = None) -> None:
         """Rescale the columns of L to curvature 1 and take Newton's direction."""
         factors = 1 / np.sqrt(np.clip(self._significant(d), 1e-6, 1e12))
         self.model.rescale(factors)
         self.g = self.model.release(g, self._inward()) * factors
         self.trial.pending = Pending.NONE
-        self._try({Direction.NEWTON: -self.g})
+        self._try({Direction.NEWTON: -self.g}, lowest)
 
     def _significant(self, d: Vector) -> Vector:
         """Return the magnitudes of second derivatives, at least their error."""
-        least = 6 * self.errors.error(self.f) / self.stencil.a**2
-        return np.maximum(np.abs(d), np.where(np.isfinite(least), np.maximum(least, 1e-8), 1.0))
+        return np.maximum(np.abs(d), np.maximum(self._curvature_error(), 1e-8))
+
+    def _curvature_error(self) -> Vector:
+        """Return the errors of the second derivatives of the last stencil; 0 where it has no size."""
+        error: Vector = 6 * self.errors.error(self.f) / self.stencil.a**2
+        return np.where(np.isfinite(error), error, 0.0)
 
     # Steps
 
@@ -1029,6 +1070,8 @@ class QuasiNewtonMethod(Method):
         progress.succeeded(gain, self.decrease, line.longest * line.t)
         self.f, self.step = line.f, line.t * line.dx
         self._move(self.step)
+        length = float(np.linalg.norm(self._steps0 * line.dx)) / math.sqrt(self.n) * max(line.t, 1.0)
+        progress.lengths = [*progress.lengths, length][-3:]
         self.sigma = max(self.sigma0 * self._typical_step(), float(np.finfo(self.dtype).tiny))
         if progress.creeping >= CREEPING:
             self._renew()
@@ -1098,7 +1141,7 @@ class QuasiNewtonMethod(Method):
         """Begin a stencil: hold coordinates at bounds, and choose its size and sides."""
         model, error = self.model, self.errors.error(self.f)
         if not np.isfinite(model.L).all():
-            self._end("numerical", self.sigma)
+            self._end_numerically()
             return
         self.phase, model.turned = phase, False
         if self.lower is not None:
@@ -1255,15 +1298,22 @@ class QuasiNewtonMethod(Method):
         self.phase = Phase.ENDED
         self.ending, self.ending_value = ENDINGS.index(reason), float(value)
 
+    def _end_numerically(self) -> None:
+        """End because of numbers that are not finite, which must not become part of the state."""
+        self._end("numerical", self.sigma)
+        self._begin_model()
+        self.g, self.decrease = np.zeros(len(self.movable)), 0.0
+
     def stop(self) -> dict[str, float]:
         """Return the reason why the search has ended, if it has."""
         return {ENDINGS[self.ending]: self.ending_value} if self.ending else {}
 
     def spread(self, candidates: Array) -> float:
-        """Return the length of the last step per coordinate: a stencil says nothing about convergence."""
-        return float(np.linalg.norm(self._steps0 * (self.step if self.step.any() else 1.0))) / math.sqrt(
-            self.n
-        )
+        """Return the length per coordinate of the longest of the last steps.
+
+        A stencil says nothing about convergence, nor does a step that had to be shortened.
+        """
+        return max(self.progress.lengths, default=float(np.linalg.norm(self._steps0)) / math.sqrt(self.n))
 
     def hess_inv(self) -> MetricOperator:
         """Return the inverse Hessian, up to the factor sigma0^2."""

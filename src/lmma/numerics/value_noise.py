@@ -92,14 +92,19 @@ class ValueNoise:
         last = values[-KEPT:]
         self.recent = np.concatenate((self.recent, last[~np.isnan(last)]))[-KEPT:]
 
-    def measure(self, line: Values, value: float) -> None:
-        """Estimate the errors near ``value`` from a ``line`` of values and from the recent ones."""
+    def measure(self, line: Values, value: float, *, rounded: bool = False) -> None:
+        """Estimate the errors near ``value`` from a ``line`` of values and from the recent ones.
+
+        With ``rounded`` points, in float32, errors are those of points, which do not shrink with the values.
+        """
         known = line[~np.isnan(line)]
         level = difference_noise(known) if len(known) >= LEAST_IN_TABLE else 0.0
         size = abs(float(np.median(known)) if len(known) else value)
         self.relative = level / max(size, TINY)
         if len(self.recent) >= LEAST_KNOWN:
             self._recognise_rounding()
+        if rounded and math.isfinite(level):
+            self.absolute = max(self.absolute, level)
         if not math.isfinite(self.relative):  # values near the largest number
             self.relative = UNIT_ROUNDOFF
         self.measured_at = abs(value)
