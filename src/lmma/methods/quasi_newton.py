@@ -4,15 +4,16 @@
 symbol     code                   shape      meaning
 =========  =====================  =========  ==============================================================
 x          ``mean``               (n,)       best accepted point; candidates are x + S L u
-S          ``steps0``             (n,)       sigma0, by coordinate; all lengths are in units of it
+S          ``_steps0``            (n,)       sigma0, by coordinate; all lengths are in units of it
 f          ``f``                  float      value at x
-L          ``model.L``            (n, n)     L L^T approximates the inverse Hessian
-g          ``g``                  (n,)       slopes at x along the columns of L
-d          -                      (n,)       second derivatives along the columns of L
-s^, y^     ``model.s, .y``        (n,)       last step and change of slopes, in the coordinates u
-p, t       ``line.p, .t``         (n,)       direction of the line search in u, and the step length
+L          ``model.L``            (n, k)     L L^T approximates the inverse Hessian; k = n coordinates move,
+                                             without those that bounds fix
+g          ``g``                  (k,)       slopes at x along the columns of L
+d          -                      (k,)       second derivatives along the columns of L
+s^, y^     ``model.s, .y``        (k,)       last step and change of slopes, in the coordinates u
+p, t       ``line.p, .t``         (k,)       direction of the line search in u, and the step length
 D          ``decrease``           float      decrease of f that the metric's quadratic predicts, g.g/2
-tau        ``stencil.tau``        float      length of the steps of a stencil, in u
+tau        ``stencil.a, .b``      (k,)       lengths of the steps of a stencil, in u, with their signs
 rho        ``line.rho``           float      decrease of the Newton step over the predicted one
 eps        ``errors.error(f)``    float      error of a value, see ``numerics/value_noise.py``
 =========  =====================  =========  ==============================================================
@@ -48,6 +49,11 @@ of its own coordinate. Otherwise L is updated as a whole, by BFGS in product for
 
 and up to three directions are tried in one batch: that of BFGS, that of BFGS after scaling L by Al-Baali's
 factor, and that of L-BFGS from the last 12 steps. The winner's model is kept.
+
+*Bounds.* Steps are projected into the box and end on its faces exactly. A coordinate on a face is held: the
+columns of L are turned so that one of them changes this coordinate and no other does. That column remains in
+the stencil. When f falls inwards along it, the coordinate is released. Near a face, the two points of a
+column lie on the same side of x, at tau and 2 tau.
 """
 
 from __future__ import annotations
@@ -749,8 +755,8 @@ class QuasiNewtonMethod(Method):
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return the memory of L, its inverse, a central stencil and temporaries."""
-        return 2 * n * n * itemsize + 8 * (5 * n * n + (2 * PAIRS + 30) * n)
+        """Return the memory of L, its inverse, a central stencil and temporaries of these sizes."""
+        return 2 * n * n * itemsize + 8 * (8 * n * n + (2 * PAIRS + 30) * n)
 
     def initialise(self) -> None:
         """Start anew at the mean."""
@@ -1333,12 +1339,15 @@ class QuasiNewton(Strategy):
 
     On smooth functions it needs a fraction of the evaluations of an evolution strategy, also if values have
     few digits, come from float32, carry a little noise, or are missing. It uses the values themselves: unlike
-    all other methods of lmma it is not invariant under increasing transformations of fun, and it gets stuck
-    on rough functions. Batches differ in size: up to 2n rows for slopes, one to three for a step. ``popsize``
-    only sets the number of batches that the stopping rules compare.
+    the other methods it is not invariant under increasing transformations of fun, and it gets stuck on
+    functions with kinks or a rugged surface.
 
-    Bounds, integers, choices, constraints, ``noise=``, injected points and resampling are not supported. The
-    inverse of the Hessian is stored as a matrix, about 8 n^2 numbers in all.
+    Batches differ in size: up to 2n rows for slopes, and one to three for a step, for any number of workers.
+    ``popsize`` only affects the number of batches that stopping rules and restarts consider.
+
+    Bounds are kept by the method itself: steps end at the faces of the box, and ``boundary`` has no effect.
+    Integers, choices, constraints, ``noise=``, injected points and resampling are not supported. The inverse
+    of the Hessian is stored as a matrix, in all about 10 n^2 numbers; there is no variant with limited memory.
 
     Arguments are those of :class:`lmma.Strategy`.
 
