@@ -216,7 +216,8 @@ def search(x, sigma0, draw):
         if t1 == 0:  # no decrease
             fails += 1
             if fails > 4:
-                return "converged" if 4 * n * eps() > D else "stuck"
+                tiny = (np.abs(s * dx) <= 64 * np.spacing(np.abs(x))).all()
+                return "converged" if tiny or 4 * n * eps() > D else "stuck"
             if not was_central and fails == 1:
                 w = yield from say(-a[:, None] * L.T)
                 g, d = slopes_of_both(values, w, a)

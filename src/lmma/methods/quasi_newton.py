@@ -103,6 +103,7 @@ REFRESH = 50  # iterations after which the inverse of L is computed anew
 MOST_FAILURES = 4  # steps without a decrease, after which the search ends
 MOST_REFINEMENTS = 12  # step lengths of one line search
 CREEPING = 6  # net number of small gains after which the metric is renewed
+LAST_DIGITS = 64  # units in the last place of x: shorter steps are lost in the rounding of x
 SMALL_GAIN = 0.01  # relative to the predicted decrease
 WINS = 0.2  # weight of the last trial in the share of trials that a direction wins
 MARGIN = 1.5  # by which the direction of L-BFGS must win
@@ -1040,7 +1041,9 @@ class QuasiNewtonMethod(Method):
         progress.failures += 1
         if progress.failures > MOST_FAILURES:
             small = self.decrease < 4 * len(self.g) * self.errors.error(self.f)
-            self._end("converged" if small else "stuck", self.decrease)
+            ulps = np.abs(self._steps0 * self.line.dx) / np.spacing(np.abs(self.mean))
+            unresolved = bool((ulps <= LAST_DIGITS).all())
+            self._end("converged" if small or unresolved else "stuck", self.decrease)
         elif progress.failures == 1 and not self.stencil.central:
             self.phase = Phase.COMPLETE
         elif progress.failures == 2:
@@ -1347,7 +1350,7 @@ class QuasiNewton(Strategy):
 
     Bounds are kept by the method itself: steps end at the faces of the box, and ``boundary`` has no effect.
     Integers, choices, constraints, ``noise=``, injected points and resampling are not supported. The inverse
-    of the Hessian is stored as a matrix, in all about 10 n^2 numbers; there is no variant with limited memory.
+    of the Hessian is stored as a matrix, in all about 10 n^2 numbers, also for many variables.
 
     Arguments are those of :class:`lmma.Strategy`.
 
