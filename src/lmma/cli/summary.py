@@ -122,10 +122,13 @@ class Summary:
         found = math.isfinite(result.fun)
         most = max(run.popsize for run in result.runs)
         grown = f", then up to {most}" if len(result.runs) > 1 or most > self.popsize else ""
+        batches = f"generations of {self.popsize}{grown}"
+        if self.run.setup.cls.uses_values:  # the population has no meaning
+            batches = "batches of varying size"
         rows = [
             ("best value", self._value if found else "none"),
             ("stopped", self.message),
-            ("evaluations", f"{result.nfev:,} in {result.nit:,} generations of {self.popsize}{grown}"),
+            ("evaluations", f"{result.nfev:,} in {result.nit:,} {batches}"),
             ("time", self._time),
             ("step size", f"{result.sigma:.3g} (initially {self.sigma0:.3g})"),
             ("seed", str(self.seed)),

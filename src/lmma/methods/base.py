@@ -86,7 +86,7 @@ class Method(ABC):
     can_stream: ClassVar[bool] = False  # implements ``blocks``
     can_damp: ClassVar[bool] = False  # multiplies the steps of the mean by the learning rate under noise
     fixed_step: ClassVar[bool] = False  # sigma does not adapt, which limits the accuracy
-    uses_values: ClassVar[bool] = False  # learns from the values, not only from their ranks
+    uses_values: ClassVar[bool] = False  # learns from values, not from ranks; popsize has no meaning then
     supports: ClassVar[frozenset[str]] = frozenset(ORDER)  # layers that may be put around the method
     keeps_bounds: ClassVar[bool] = False  # draws candidates inside the box itself
     STATE: ClassVar[Declared] = {
