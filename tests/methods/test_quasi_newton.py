@@ -344,6 +344,18 @@ def test_an_optimum_on_faces_of_a_box_is_found_inside_it(n, corner):
     assert np.any(np.abs(es.best_x) == 1.0)  # on a face, exactly
 
 
+def test_steps_end_on_faces_exactly_in_spite_of_rounding():
+    rng = np.random.default_rng(1)
+    for seed in range(20):
+        low, high, c = -rng.random(6), rng.random(6), rng.normal(size=6)
+        c += 0.1 * np.sign(c)
+        result = run(
+            lambda x, c=c: float(c @ x) + 0.01 * float(x @ x), low + 0.37 * (high - low), 0.37,
+            bounds=list(zip(low, high, strict=True)), rng=seed,
+        )  # fmt: skip
+        np.testing.assert_array_equal(result.mean, np.where(c > 0, low, high))
+
+
 def test_fixed_coordinates_get_no_rows():
     bounds = [(0.5, 0.5), (-1, 1), (0.2, 0.2), (-1, None), (None, None)]
     es = lmma.strategy("quasi-newton", [0.5, 0.3, 0.2, 0.1, 0.4], 0.5, bounds=bounds, rng=1)
