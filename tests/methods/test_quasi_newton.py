@@ -267,6 +267,16 @@ def test_an_edge_beyond_which_the_function_fails_is_not_called_convergence():
     assert (result.reason, result.success) == ("stuck", False)
 
 
+def test_failed_steps_far_from_an_optimum_are_not_called_convergence():
+    exact = problems.get("rosenbrock").function
+    es = strategy(16, seed=2)
+    while not es.method.stop():
+        es.tell([float(f"{value:.4g}") for value in exact(es.ask())])
+    assert es.method.progress.failures == 5
+    assert es.best_fun > 1e-3
+    assert list(es.stop()) == ["stuck"]
+
+
 def test_the_optimum_as_x0_is_convergence_and_a_saddle_point_is_left():
     there = run(lambda x: float(x @ x), np.zeros(4))
     assert (there.fun, there.reason) == (0.0, "converged")
