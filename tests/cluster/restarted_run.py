@@ -9,11 +9,15 @@ import lmma
 from lmma.evaluation.replicas import Replicated
 from lmma.run.checkpoint import Checkpoint
 
-GENERATIONS = 25
+GENERATIONS = 50
 
 
 def fun(x):
     time.sleep(0.06)
+    return value(x)
+
+
+def value(x):
     return float(np.sum((x - 0.5) ** 2 * np.arange(1, len(x) + 1)))
 
 

@@ -92,7 +92,7 @@ def test_a_driver_killed_and_started_again_comes_to_the_same_end(kind, how, requ
 
     import restarted_run
 
-    here = lmma.minimize(restarted_run.fun, np.ones(6), 1.0, rng=1, maxiter=restarted_run.GENERATIONS)
+    here = lmma.minimize(restarted_run.value, np.ones(6), 1.0, rng=1, maxiter=restarted_run.GENERATIONS)
     with np.load(result) as there:
         assert np.array_equal(there["x"], here.x)
         assert np.array_equal(there["mean"], here.mean)

