@@ -9,7 +9,7 @@ import lmma
 from lmma.evaluation.replicas import Replicated
 from lmma.run.checkpoint import Checkpoint
 
-GENERATIONS = 50
+GENERATIONS = 30
 
 
 def fun(x):

@@ -84,7 +84,7 @@ def test_a_driver_killed_and_started_again_comes_to_the_same_end(kind, how, requ
     saved, result = tmp_path / "run.npz", tmp_path / "result.npz"
     words = [sys.executable, str(RUN), kind, address, how, str(saved), str(result)]
     run = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    wait_until(lambda: generations(saved) >= 5, 120)
+    wait_until(lambda: generations(saved) >= 1, 120)  # the next save may be late: it waits for slow disks
     run.kill()
     run.wait()
     assert not result.exists()
