@@ -33,6 +33,7 @@ REPEAT      failed rows       failed rows of a one-sided stencil, mirrored; slop
 COMPLETE    n                 the other half of a one-sided stencil, after steps without a decrease
 AGAIN       2n                a central stencil, after steps without a decrease
 RENEW       2n                a central stencil along coordinates, after many tiny gains
+HANDED      2n                a central stencil along the columns of a metric that another search learned
 ENDED       1                 a random point nearby; ``stop()`` has the reason
 ==========  ================  ===========================================================================
 
@@ -81,6 +82,8 @@ from lmma.numerics.state import (
     VALUE,
     Declared,
     Range,
+    collect,
+    restore,
 )
 from lmma.numerics.value_noise import TINY, ValueNoise
 
@@ -91,6 +94,7 @@ if TYPE_CHECKING:
 Vector = npt.NDArray[np.float64]
 
 FIRST_STEP = 0.05  # of the first stencil, in units of sigma0
+HANDED_STEP = 0.03  # of the first stencil along the columns of a metric that another search learned
 LINE = np.arange(-3.0, 5.0)  # points of the noise line, in multiples of its step
 REACH = 4.0  # largest change of a coordinate in one step, in units of sigma0
 NEAR = (0.01, 0.03, 0.1, 0.3)  # distances of the points tried if x0 fails, in units of sigma0
@@ -124,6 +128,7 @@ class Phase(IntEnum):
     AGAIN = 8
     RENEW = 9
     ENDED = 10
+    HANDED = 11
 
 
 class Direction(IntEnum):
@@ -953,6 +958,50 @@ class QuasiNewtonMethod(Method):
                     self._start_anew(*self._central(values), self._lowest(values))
                 case Phase.RENEW:
                     self._learn_renewed(values)
+                case Phase.HANDED:
+                    self._learn_handed(values)
+
+    def begin_at(self, f: float) -> None:
+        """Begin at the mean, where fun is ``f``."""
+        self.f = f
+        self.errors.remember(np.array([f]))
+        self.phase, self.after_noise = Phase.NOISE, Phase.FIRST
+
+    def begin_from(self, metric: Metric, f: float, errors: ValueNoise | None = None) -> None:
+        """Begin at the mean, where fun is ``f``, with the metric of another search.
+
+        If the ``errors`` of values are known, they are not measured again.
+        """
+        self._begin_model()
+        root = metric.root()
+        if len(self.movable) < self.n:
+            among = np.ix_(self.movable, self.movable)
+            self.model.L[self.movable] = np.linalg.cholesky((root @ root.T)[among])
+        else:
+            self.model.L[...] = root
+        self.model.L /= self._steps0[:, None]
+        self.model.separable = False
+        self.f, self.g, self.expected = f, np.zeros(len(self.movable)), np.zeros(len(self.movable))
+        self.step = np.sqrt(row_squares(self.model.L, np.arange(self.n)))
+        self.decrease = 0.0
+        self.ending, self.ending_value = 0, 0.0
+        self.after_noise = Phase.HANDED
+        if errors is None:
+            self.errors.remember(np.array([f]))
+            self.phase = Phase.NOISE
+        else:
+            restore({"": self.errors}, collect({"": errors}))
+            self._begin_stencil(Phase.HANDED)
+
+    def _learn_handed(self, values: Vector) -> None:
+        """Scale the metric of another search to curvature 1, and take Newton's direction."""
+        g, d = self._central(values)
+        error = float(np.median(self._curvature_error()))
+        factor = 1 / math.sqrt(max(float(np.median(np.abs(d))), error, TINY))
+        self.model.rescale(np.full(len(g), factor))
+        self.g = self.model.release(g, self._inward()) * factor
+        self.trial.pending = Pending.NONE
+        self._try({Direction.NEWTON: -self.g}, self._lowest(values))
 
     def _learn_start(self, values: Vector) -> None:
         if np.isnan(values).all():
@@ -1170,6 +1219,8 @@ class QuasiNewtonMethod(Method):
         """Return the distance tau of a central stencil, or 0 if a one-sided one is exact enough."""
         if phase == Phase.FIRST:
             return FIRST_STEP
+        if phase == Phase.HANDED:
+            return HANDED_STEP
         if phase == Phase.RENEW:
             return 1.0
         large = math.sqrt(2 * CENTRAL * error) * self.progress.grow
@@ -1296,7 +1347,7 @@ class QuasiNewtonMethod(Method):
             "model.holds": bool(np.isin(held, self.movable).all()) and len(np.unique(held)) == len(held),
             "trial": trial.p.shape == (rows, k) and trial.dx.shape == (rows, n) and len(trial.t) == rows,
             "phase": {Phase.TRIAL: rows, Phase.REPEAT: self.stencil.missing.any()}.get(self.phase, True),
-            "after_noise": self.after_noise in (Phase.FIRST, Phase.AGAIN, Phase.SLOPES),
+            "after_noise": self.after_noise in (Phase.FIRST, Phase.AGAIN, Phase.SLOPES, Phase.HANDED),
             "ending": (self.phase == Phase.ENDED) == (self.ending > 0),
         }
         for name, holds in consistent.items():

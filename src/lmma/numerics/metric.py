@@ -81,6 +81,21 @@ class Metric:
         combined = scales if scale is None else scales * scale
         return cls(mean.copy(), sigma * constant, combined, axes, gains, matrix)
 
+    def root(self) -> npt.NDArray[np.float64]:
+        """Return sigma D R (L L^T)^(1/2), (n, n): a matrix whose columns are steps of the search."""
+        n = len(self.mean)
+        core = np.eye(n) + (self.axes.T * (np.sqrt(1 + self.gains) - 1)) @ self.axes
+        if self.matrix is not None:
+            core = self.matrix @ core
+        return np.asarray(self.sigma * self.diagonal[:, np.newaxis] * core, dtype=np.float64)
+
+    def deviations(self) -> npt.NDArray[np.float64]:
+        """Return the standard deviation of the search in each coordinate."""
+        rows = np.ones((1, len(self.mean))) if self.matrix is None else np.square(self.matrix).sum(axis=1)
+        axes = self.axes if self.matrix is None else self.axes @ self.matrix.T
+        variances = rows + self.gains @ np.square(axes)
+        return np.asarray(self.sigma * self.diagonal * np.sqrt(variances), dtype=np.float64).ravel()
+
     def covariance(self) -> npt.NDArray[np.float64]:
         """Return D R L L^T R^T D, (n, n), without the factor sigma^2."""
         core = np.eye(len(self.mean)) + (self.axes.T * self.gains) @ self.axes
