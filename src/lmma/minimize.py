@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lmma.methods.constants import Constants
     from lmma.numerics.checks import Precision, Seed
     from lmma.run.checkpoint import Checkpoint
+    from lmma.run.options import Values
     from lmma.run.restarts import Schedule
     from lmma.run.result import RunResult
     from lmma.space import Space, Tree
@@ -36,6 +37,7 @@ def minimize(
     *,
     args: tuple[Any, ...] = (),
     method: str | type[Strategy] = "auto",
+    values: Values = "auto",
     bounds: Bounds | Mapping[str, Any] | None = None,
     boundary: Boundary = "smooth",
     integrality: npt.ArrayLike | None = None,
@@ -101,6 +103,10 @@ def minimize(
     method : str or Strategy class
         One of :func:`lmma.methods`; ``"auto"``, see :func:`choose_method`; or a user-defined strategy, as a
         class or as ``"module:Class"``.
+    values : {"auto", "ranks"}
+        Use of function values by ``method="auto"``. By default it uses slopes where ``fun`` is smooth and
+        ranks elsewhere; "ranks" selects an evolution strategy, which is invariant under increasing
+        transformations of ``fun``.
     bounds : Bounds, list of (low, high), or [low, high], optional
         Box that contains all evaluated points. Use None or infinity for no bound; low == high fixes a
         coordinate. With two variables, two pairs are read as one per variable; two NumPy vectors are
@@ -276,9 +282,9 @@ def minimize(
     from lmma.run.run import Run  # imported here to keep `import lmma` fast
 
     given = RunOptions(
-        args=args, method=method, bounds=bounds, boundary=boundary, integrality=integrality, space=space,
-        constraints=constraints, constraint_handling=constraint_handling, feasibility_tol=feasibility_tol,
-        popsize=popsize, rng=rng if seed is None else seed, noise=noise,
+        args=args, method=method, values=values, bounds=bounds, boundary=boundary, integrality=integrality,
+        space=space, constraints=constraints, constraint_handling=constraint_handling,
+        feasibility_tol=feasibility_tol, popsize=popsize, rng=rng if seed is None else seed, noise=noise,
         common_random_numbers=common_random_numbers, maxfevals=maxfevals, maxiter=maxiter, maxtime=maxtime,
         ftarget=ftarget, tolx=tolx, tolfun=tolfun, stagnation=stagnation, restarts=restarts, polish=polish,
         inject=inject, vectorized=vectorized, workers=workers, timeout=timeout, quorum=quorum,

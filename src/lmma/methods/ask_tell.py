@@ -333,6 +333,24 @@ class Strategy:
         return out
 
     @property
+    def steady(self) -> bool:
+        """True if the next batch comes from the distribution of one search, as stopping rules assume."""
+        return True
+
+    def limit(self, evaluations: float) -> None:
+        """Take into account that so many more ``evaluations`` are allowed; by default nothing changes."""
+
+    @property
+    def division(self) -> tuple[str, int, float]:
+        """What a portfolio began with, its evaluations for slopes, and the share that slopes deserve."""
+        return "", 0, 0.0
+
+    @property
+    def active(self) -> Strategy:
+        """The strategy that makes the next batch: itself, unless it consists of several."""
+        return self
+
+    @property
     def asks_for_neighbours(self) -> bool:
         """True if the candidates, of the last or the next :meth:`ask`, are neighbours of the best point."""
         return len(self._neighbours_to_poll()) > 0

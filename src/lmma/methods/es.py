@@ -389,6 +389,20 @@ class ES(Method):
 
     # Learned metric and state
 
+    def begin_from(self, root: npt.NDArray[np.float64], sigma: float) -> None:
+        """Begin with steps of the length ``sigma`` along the columns of ``root``, (n, n).
+
+        A method without a matrix takes their typical length.
+        """
+        scale = 1.0 if self._scale is None else self._scale.astype(np.float64)[:, np.newaxis]
+        root = root / scale
+        length = float(np.linalg.norm(root)) / math.sqrt(self.n)
+        self.sigma = sigma * length
+        self._take_metric(root / length)
+
+    def _take_metric(self, root: npt.NDArray[np.float64]) -> None:
+        """Set M M^T to root root^T, as far as the transform can."""
+
     def hess_inv(self) -> LinearOperator:
         """Return the learned metric C = M M^T as an operator, the inverse Hessian up to a factor."""
         from lmma.numerics.metric import MetricOperator

@@ -111,6 +111,7 @@ LAST_DIGITS = 64  # units in the last place of x: shorter steps are lost in the 
 SMALL_GAIN = 0.01  # relative to the predicted decrease
 WINS = 0.2  # weight of the last trial in the share of trials that a direction wins
 MARGIN = 1.5  # by which the direction of L-BFGS must win
+LARGEST = float(np.finfo(np.float64).max)
 LIMITED = 3  # consecutive steps as long as allowed, after which longer ones are
 
 
@@ -694,14 +695,16 @@ class Progress:
         The last 30 steps, the largest change of a coordinate of each.
     lengths : list of float
         The last 3 steps, the length per coordinate of each, at least that of the unit step.
+    gains : list of float
+        Decrease of f by each of the last 10 steps.
     reach, limited : float, int
         Longest step allowed in a coordinate, and the number of consecutive steps that were as long.
     """
 
     STATE: ClassVar[Declared] = {
         "iteration": COUNT, "failures": COUNT, "grow": POSITIVE, "creeping": COUNT, "renewals": COUNT,
-        "bad": COUNT, "recent_bad": FLAG, "moves": NOT_NEGATIVE, "lengths": NOT_NEGATIVE, "reach": POSITIVE,
-        "limited": COUNT,
+        "bad": COUNT, "recent_bad": FLAG, "moves": NOT_NEGATIVE, "lengths": NOT_NEGATIVE,
+        "gains": NOT_NEGATIVE, "reach": POSITIVE, "limited": COUNT,
     }  # fmt: skip
 
     def __init__(self) -> None:
@@ -713,12 +716,14 @@ class Progress:
         self.recent_bad: list[float] = []
         self.moves: list[float] = []
         self.lengths: list[float] = []
+        self.gains: list[float] = []
         self.reach, self.limited = REACH, 0
 
     def succeeded(self, gain: float, decrease: float, move: float) -> None:
         """Count a step that has decreased f by ``gain``."""
         self.failures, self.grow = 0, max(1.0, self.grow / 2)
         self.moves = [*self.moves, move][-30:]
+        self.gains = [*self.gains, min(gain, LARGEST)][-10:]
         if move >= 0.99 * self.reach:  # such a step cannot gain what the metric predicts
             self.limited += 1
         else:
@@ -992,6 +997,22 @@ class QuasiNewtonMethod(Method):
         else:
             restore({"": self.errors}, collect({"": errors}))
             self._begin_stencil(Phase.HANDED)
+
+    def move_to(self, x: Array, f: float) -> None:
+        """Continue from ``x``, where fun is ``f``, with the learned metric."""
+        self.mean[...], self.f = x, f
+        self.progress.failures = 0
+        self._begin_stencil(Phase.AGAIN)
+
+    def root(self) -> Vector:
+        """Return a matrix (n, n) whose columns are those of S L; sigma0 for fixed coordinates."""
+        found = np.diag(self._steps0)
+        found[:, self.movable] = self._steps0[:, None] * self.model.L
+        return found
+
+    def typical_gain(self) -> float:
+        """Return the median decrease of f by the last steps; the predicted one before the first step."""
+        return float(np.median(self.progress.gains)) if self.progress.gains else self.decrease
 
     def _learn_handed(self, values: Vector) -> None:
         """Scale the metric of another search to curvature 1, and take Newton's direction."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma._text import nearest, shown
-from lmma.methods.ask_tell import Strategy
+from lmma.methods.ask_tell import COMMON, Strategy
 from lmma.methods.base import Method
 from lmma.numerics.recombination import default_popsize
 
@@ -40,6 +40,7 @@ METHODS = {
     "pulse": "lmma.methods.pulse.method:Pulse",
     "pulse-full": "lmma.methods.pulse.method:PulseFull",
     "quasi-newton": "lmma.methods.quasi_newton:QuasiNewton",
+    "portfolio": "lmma.methods.portfolio:Portfolio",
 }
 _registered: dict[str, type[Strategy]] = {}  # by users
 
@@ -102,16 +103,24 @@ def strategy_class(method: str | type[Strategy] | type[Method]) -> type[Strategy
 
 
 # Thresholds of method="auto"; docs/research.md, "Which method", has the measurements behind them.
+SLOPES_UP_TO = 1000  # variables for which quasi-Newton stores a matrix
 FULL_MATRIX_UP_TO = 300  # variables; beyond, the cost of a matrix exceeds the evaluations it saves
 ACMA_CONSTRAINED_UP_TO = 6  # variables; up to here it needs fewer evaluations; docs/constraints.md
 ACMA_DISCRETE_UP_TO = 12  # variables, some integers or choices; likewise; docs/mixed_variables.md
 
 
 def choose_method(
-    n: int, *, popsize: int | None = None, constrained: bool = False, discrete: bool = False
+    n: int,
+    *,
+    popsize: int | None = None,
+    constrained: bool = False,
+    discrete: bool = False,
+    values: str = "ranks",
 ) -> str:
     """Return the method that ``method="auto"`` selects for ``n`` variables on this machine.
 
+    - ``"portfolio"`` with ``values="auto"``, for up to 1000 variables without constraints, integers and
+      choices.
     - ``"acma-es"`` for up to 6 real variables with ``constraints=``. Constraints that only ``fun`` returns
       are not known yet.
     - ``"acma-es"`` for up to 12 variables without constraints, if some are integers or choices.
@@ -125,30 +134,38 @@ def choose_method(
 
     if (constrained and n <= ACMA_CONSTRAINED_UP_TO) or (discrete and n <= ACMA_DISCRETE_UP_TO):
         return "acma-es"
+    if values == "auto" and n <= SLOPES_UP_TO and not (constrained or discrete):
+        return "portfolio"
     method = "pulse-full" if n <= FULL_MATRIX_UP_TO else "pulse"
     needed = strategy_class(method).memory(n, checked_popsize(popsize, default_popsize(n)))
     available = available_memory()
     return method if available is None or needed < available / 2 else "d-lm-ma-es"
 
 
-def _method_for(x0: Any, options: Mapping[str, Any]) -> str:
+def _method_for(x0: Any, options: Mapping[str, Any], values: str) -> str:
     """Return the method that ``"auto"`` selects for a start and options of :func:`strategy`."""
     categories, integrality = options.get("categories") or (), options.get("integrality")
     discrete = bool(categories) or (integrality is not None and bool(np.any(integrality)))
     n = max(1, np.size(np.asarray(x0)) - len(categories))
-    return choose_method(n, popsize=options.get("popsize"), discrete=discrete)
+    own = options.get("popsize") is not None or bool(set(options) - set(COMMON))
+    return choose_method(
+        n, popsize=options.get("popsize"), discrete=discrete, values="ranks" if own or discrete else values
+    )
 
 
 def strategy(
     method: str | type[Strategy] | type[Method],
     x0: Any,
     sigma0: float | npt.ArrayLike | None = None,
+    *,
+    values: str = "auto",
     **options: Unpack[StrategyOptions],
 ) -> Strategy:
     """Create a strategy from a name, a class or ``"module:Class"``.
 
     ``"auto"`` selects the method by the number and kind of the variables, as :func:`lmma.minimize` does
-    without constraints.
+    without constraints; ``values="ranks"`` selects an evolution strategy. With a ``popsize`` or constants of
+    a method it is one, too.
 
     If ``x0`` is a :class:`lmma.Space`, the search starts at its middle, or at ``start=``, a dict of values,
     and ``sigma0`` is a fraction of the range of each variable. Candidates are vectors; ``space.decode(X)``
@@ -169,7 +186,7 @@ def strategy(
             "sigma0 is required: pass a step size, about a third of the expected distance to the optimum"
         )
     if isinstance(method, str) and method == "auto":
-        method = _method_for(x0, given)
+        method = _method_for(x0, given, values)
     return make_strategy(strategy_class(method), x0, sigma0, **given)
 
 

@@ -154,6 +154,7 @@ def one_batch(
     Return False if the budget allows only the first rows. They are evaluated and counted, but not told.
     """
     strategy, evaluate, counters = state.strategy, evaluation.evaluate, state.counters
+    steady = strategy.steady
     strategy_observer = evaluate.strategy_observer
     repeats = None if state.averaged is None else budget.repeats(strategy, counters)
     resample = evaluate.on_error == "resample"
@@ -207,7 +208,7 @@ def one_batch(
     if state.averaged is not None and strategy.noise.found and len(ranked):
         average = strategy.average_fun
         ranked = np.array([average]) if average == average else ranked  # the minimum would be biased by noise
-    for rule in watching:
+    for rule in watching if steady else ():
         _call_strategy(rule.watch, ranked)
     counters.generation += 1
     state.consistent = True

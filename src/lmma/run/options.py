@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Callback = Callable[[npt.NDArray[np.floating]], object] | Callable[["OptimizeResult"], object]
 
 OnInterrupt = Literal["return", "raise"]
+Values = Literal["auto", "ranks"]
 
 # Syntax of a value on the command line; lmma.cli.options has the parser of each.
 Kind = Literal["word", "number", "positive", "not negative", "count", "switch", "bounds", "file", "rows",
@@ -77,6 +78,10 @@ class RunOptions:
     method: str | type[Strategy] = option("auto",
         "method, see lmma methods; auto: chosen from the problem and free memory; module:Class: user-defined",
         "--method", metavar="NAME")
+    values: Values = option("auto",
+        "use of function values by the automatic method; auto: slopes where fun is smooth, ranks elsewhere; "
+        "ranks: only ranks",
+        "--values", choices=("auto", "ranks"))
     bounds: Bounds | None = option(None,
         "box that contains all evaluated points: LOW,HIGH for all variables (inf and -inf: unbounded), or a "
         ".npy, .txt or .csv file with one row LOW HIGH per variable",
@@ -231,6 +236,7 @@ class RunOptions:
                 "common_random_numbers must be True, False or None (determined by the signature of fun); "
                 f"got {shown(self.common_random_numbers)}"
             )
+        check_choice("values", self.values, ("auto", "ranks"))
         check_choice("on_interrupt", self.on_interrupt, ("return", "raise"))
         check_choice("on_error", self.on_error, ("worst", "raise", "resample"))
         if not isinstance(self.args, tuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -22,6 +22,8 @@ from lmma.numerics import memory
 from lmma.run.state import Plan, SingleRun
 
 Array = npt.NDArray[np.floating]
+
+SLOPES_SHARE = 4  # a restart of quasi-Newton may use one in so many of all evaluations
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,27 @@ class Schedule(ABC):
         if not self.factor >= 1:
             raise ValueError(f"factor must be at least 1, got {shown(self.factor)}")
 
-    @abstractmethod
     def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
-        """Return the plan for the restart after ``runs``, or None."""
+        """Return the plan for the restart after ``runs``, or None.
+
+        A portfolio restarts its two searches in turn, such that quasi-Newton gets its share of evaluations.
+        Restarts of quasi-Newton are not counted.
+        """
+        if not runs[0].begin:
+            return self.next_population(runs, key)
+        total, slopes = sum(run.evaluations for run in runs), sum(run.by_slopes for run in runs)
+        if slopes < max(run.share for run in runs) * (total - slopes):
+            return Plan(len(runs), runs[0].popsize, allowance=total // SLOPES_SHARE + 1, begin="slopes")
+        counted = [run for run in runs if run.begin != "slopes"]
+        if len(counted) > self.restarts:
+            return None
+        ranked = [run for run in counted if 2 * run.by_slopes < run.evaluations]
+        plan = self.next_population(ranked, key) if ranked else Plan(len(runs), runs[0].popsize)
+        return None if plan is None else replace(plan, number=len(runs), begin="ranks")
+
+    @abstractmethod
+    def next_population(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
+        """Return the plan for the restart of a population after ``runs``, or None."""
 
     def populations(self, first: int, limit: float) -> list[int]:
         """Return the increasing populations after the ``first``, up to ``limit``."""
@@ -68,7 +88,7 @@ class IPOP(Schedule):
 
     name = "ipop"
 
-    def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
+    def next_population(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
         """Return the plan for the next restart, with ``factor`` times the population; None after the last."""
         done = len(runs)
         if done > self.restarts:
@@ -88,7 +108,7 @@ class BIPOP(Schedule):
 
     name = "bipop"
 
-    def next(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
+    def next_population(self, runs: Sequence[SingleRun], key: Key) -> Plan | None:
         """Return the plan for the next restart; None after the last.
 
         It uses a small population as long as the small ones have used fewer evaluations than the large ones,

@@ -317,7 +317,7 @@ def final_result(
         reason=stop.reason,
         errors=list(state.failures.errors),
         runs=state.single_runs(stop.reason, sum(update.evaluations for update in updates)),
-        learned=Learned(state.strategy, state.start),
+        learned=Learned(state.strategy.active, state.start),
         warnings=warnings,
     )
     if state.averaged is not None:

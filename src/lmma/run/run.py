@@ -206,6 +206,7 @@ class Run:
         evaluation = Evaluation(self.evaluate, interrupts, bool(self.seeds))
         self.evaluate.untested = state.counters.evaluations == 0  # otherwise it has worked before
         while True:
+            state.strategy.limit(budget.left(state.strategy, state.counters))
             stop = search(state, evaluation, budget, observers, saves=self.checkpoint is not None)
             if not stop.ending.restarts or self.schedule is None:
                 return stop
@@ -228,6 +229,7 @@ class Run:
             np.asarray(start.restart_sigma0) * plan.sigma_factor,
             plan.popsize,
             restart_key(key, plan.number),
+            plan.begin,
         )
         return strategy, (*self._rules, *rules_for(self.options, strategy, plan.allowance))
 

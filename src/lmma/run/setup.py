@@ -60,14 +60,18 @@ class Setup:
             strategy.inject(injected_points(self.options))
         return strategy
 
-    def make(self, x0: Array, sigma0: float | Array, popsize: int | None, rng: Any) -> Strategy:
-        """Return a new strategy that starts at ``x0``."""
+    def make(
+        self, x0: Array, sigma0: float | Array, popsize: int | None, rng: Any, begin: str = ""
+    ) -> Strategy:
+        """Return a new strategy that starts at ``x0``; a portfolio begins with ``begin``."""
         options = self.options
         arguments: dict[str, Any] = {**self.limits, "threads": options.threads}
         if arguments.get("bounds") is not None:
             arguments["boundary"] = options.boundary
         # A user-defined strategy need not accept arguments that are not used
         given = {name: value for name, value in arguments.items() if value is not None}
+        if begin:
+            given["begin"] = begin
         try:
             strategy = make_strategy(
                 self.cls, x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
@@ -124,7 +128,7 @@ def setup(fun: Callable[..., Any], x0: Any, sigma0: Any, options: RunOptions) ->
     method = options.method
     if isinstance(method, str) and method == "auto":
         known = None if warm is None else warm.method
-        method = known or _method(len(start), options, limits, constraints)
+        method = known or _method(fun, len(start), options, limits, constraints)
     cls = strategy_class(method)
     if constraints is not None:
         cls.require_support("constraints", "constraints=")
@@ -162,14 +166,33 @@ def boundary_warnings(setup: Setup) -> list[str]:
     return [f"boundary 'wrap' reflects {plural(one_sided, 'coordinate')} with only one finite bound"]
 
 
-def _method(n: int, options: RunOptions, limits: dict[str, Any], constraints: Constraints | None) -> str:
+def _method(
+    fun: Callable[..., Any], n: int, options: RunOptions, limits: dict[str, Any],
+    constraints: Constraints | None,
+) -> str:  # fmt: skip
     """Return the method that ``method="auto"`` selects."""
     numbers = max(1, n - len(limits.get("categories", ())))
     given = constraints is not None and constraints.given
     discrete = has_discrete(limits)
     lagrangian = given and not discrete and options.constraint_handling == "lagrange"
     return choose_method(
-        numbers, popsize=options.popsize, constrained=lagrangian, discrete=discrete and not given
+        numbers, popsize=options.popsize, constrained=lagrangian, discrete=discrete and not given,
+        values="ranks" if discrete or _needs_ranks(fun, options) else options.values,
+    )  # fmt: skip
+
+
+def _needs_ranks(fun: Callable[..., Any], options: RunOptions) -> bool:
+    """Return whether arguments only suit an evolution strategy."""
+    return bool(
+        options.constraints is not None
+        or options.treats_constraints_specially
+        or options.popsize is not None
+        or options.constants
+        or options.inject is not None
+        or options.noise not in (None, "auto")
+        or options.on_error == "resample"
+        or options.quorum < 1
+        or seed_keywords(fun, options.args, options.common_random_numbers, variable_names(options.space))
     )
 
 

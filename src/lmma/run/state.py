@@ -18,6 +18,7 @@ from lmma.numerics.state import (
     FINITE,
     NOT_NEGATIVE,
     POSITIVE,
+    UNIT,
     VALUE,
     Range,
     collect,
@@ -81,7 +82,7 @@ class Plan:
 
     FIELDS: ClassVar[dict[str, Any]] = {
         "number": COUNT, "popsize": AT_LEAST_ONE, "sigma_factor": POSITIVE, "allowance": (None, COUNT),
-        "small": bool,
+        "small": bool, "begin": str,
     }  # fmt: skip
 
     number: int  # 0 for the first strategy, then the number of the restart
@@ -89,6 +90,7 @@ class Plan:
     sigma_factor: float = 1.0
     allowance: int | None = None  # maximum number of evaluations
     small: bool = False
+    begin: str = ""  # what a portfolio begins with
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class SingleRun:
 
     FIELDS: ClassVar[dict[str, Any]] = {
         "popsize": AT_LEAST_ONE, "evaluations": COUNT, "best_fun": VALUE, "reason": str, "small": bool,
+        "begin": str, "by_slopes": COUNT, "share": UNIT,
     }  # fmt: skip
 
     popsize: int
@@ -104,6 +107,9 @@ class SingleRun:
     best_fun: float
     reason: str
     small: bool = False  # one of BIPOP's small populations
+    begin: str = ""  # what a portfolio began with
+    by_slopes: int = 0  # of the evaluations, those by quasi-Newton
+    share: float = 0.0  # evaluations that quasi-Newton deserves in restarts, relative to the other search
 
 
 @dataclass
@@ -313,7 +319,9 @@ class RunState:
         """
         used = self.counters.evaluations - sum(run.evaluations for run in self.finished) - other_evaluations
         strategy = self.strategy
-        present = SingleRun(strategy.popsize, used, strategy.best_fun, reason, self.plan.small)
+        present = SingleRun(
+            strategy.popsize, used, strategy.best_fun, reason, self.plan.small, *strategy.division
+        )  # fmt: skip
         return [*self.finished, present]
 
     def constraints_for(self, constraint_values: Values | None) -> Constraints | None:

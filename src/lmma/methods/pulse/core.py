@@ -199,6 +199,14 @@ class FullCore(Core):
             self.inverse[...] = np.linalg.inv(self.matrix)
         if self.age % CORRELATION_PERIOD and self.age > CORRELATION_PERIOD:
             return
+        self._measure_correlations()
+
+    def set_matrix(self, matrix: npt.NDArray[np.float64]) -> None:
+        """Set A."""
+        self.matrix[...], self.inverse[...] = matrix, np.linalg.inv(matrix)
+        self._measure_correlations()
+
+    def _measure_correlations(self) -> None:
         kappa = np.einsum("ij,ij->i", self.matrix, self.matrix)
         kappa *= np.einsum("ij,ij->j", self.inverse, self.inverse)
         self.damping[...] = ((1 + kappa) / 2) ** -self.damping_power

@@ -45,6 +45,7 @@ weights), Arnold (2006: negative weights for the mean). docs/research.md has the
 from __future__ import annotations
 
 import copy
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -304,6 +305,17 @@ class PulseES(ES):
         if told.rate != 1.0 and len(self.transform.images) == self.popsize:
             normalise_lengths(self.z, self.transform.images)
         super()._learn(told)
+
+    def _take_metric(self, root: npt.NDArray[np.float64]) -> None:
+        """Set A, or D without a matrix; the axes are empty at the beginning."""
+        transform = self.transform
+        if isinstance(transform.core, FullCore):
+            transform.core.set_matrix(root)
+        else:
+            lengths = np.sqrt(np.square(root).sum(axis=1))
+            mean = math.exp(float(np.mean(np.log(lengths))))
+            transform.scales[...] = lengths / mean
+            self.sigma *= mean
 
     def stabilise(self, rate: float) -> None:
         """Move the size of A B L into sigma, at the learning rate ``rate``."""

@@ -1,0 +1,892 @@
+"""The default: quasi-Newton search where values are smooth, an evolution strategy elsewhere, and races.
+
+=========  =====================  ===========================================================================
+stage      who searches           what follows
+=========  =====================  ===========================================================================
+LOOK       -                      the gate at x0 (``gate.py``): smooth -> SLOPES, rough -> RANKS
+SLOPES     quasi-Newton           CHALLENGE after 100 n, 200 n, 400 n ... evaluations; at its end see below
+CHALLENGE  evolution strategy     from the point and metric of quasi-Newton, for a tenth of the evaluations:
+                                  it takes over if it gains more than quasi-Newton did in as many
+RANKS      evolution strategy     LOOK_AGAIN after 20 n evaluations, and then every quarter of them
+LOOK_AGAIN -                      the gate at the scale of the steps: smooth -> ATTEMPT
+ATTEMPT    quasi-Newton           from the best point in the learned metric, 5 n + 12 evaluations; RACE if it
+                                  gains more per evaluation than the evolution strategy in its last 10 n
+RACE       quasi-Newton           for max(15 n, a tenth) evaluations, then
+REPLY      evolution strategy     for as many; twice as many in the next round, while quasi-Newton is ahead
+ENDED      quasi-Newton           ``stop()`` has its reason
+=========  =====================  ===========================================================================
+
+A race that the evolution strategy wins leaves its state untouched: a quasi-Newton search that ends in one of
+many valleys costs its evaluations and nothing else.
+
+At the end of quasi-Newton in SLOPES: if it has *converged* on exact values, so has the portfolio. If values
+have errors, an evolution strategy continues in the learned metric, as its longer steps see through them. If
+quasi-Newton is *stuck*, an evolution strategy continues from the best point with equal steps in all
+directions.
+
+The portfolio consists of complete strategies, each with its own bounds, noise handling and convergence. Its
+own record counts all evaluations and keeps the best point of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Never, cast, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lmma.kernels import Key
+from lmma.layers.bounds import DEFAULT as DEFAULT_BOUNDARY, Boundary, Bounds, read_bounds
+from lmma.layers.layer import ORDER
+from lmma.methods import gate
+from lmma.methods.ask_tell import COMMON, DEFAULT_TOLERANCE, NO_ROWS, Record, Strategy
+from lmma.methods.convergence import CONVERGED
+from lmma.methods.es import ES
+from lmma.methods.pulse.method import Pulse, PulseFull
+from lmma.methods.quasi_newton import NEAR, Phase, QuasiNewton, QuasiNewtonMethod
+from lmma.numerics.checks import (
+    Precision,
+    Seed,
+    check_choice,
+    check_option_names,
+    checked_out,
+    checked_values,
+    key_from,
+)
+from lmma.numerics.recombination import Array
+from lmma.numerics.state import (
+    ANY,
+    COUNT,
+    FINITE,
+    FLAG,
+    POSITIVE,
+    VALUE,
+    Declared,
+    Range,
+    State,
+    collect,
+    labels,
+    restore,
+)
+from lmma.numerics.value_noise import ValueNoise
+
+if TYPE_CHECKING:
+    from lmma.layers.constraints import ConstraintOptions
+    from lmma.layers.noise import Treatment
+
+Vector = npt.NDArray[np.float64]
+
+FULL_MATRIX_UP_TO = 300  # variables; beyond, the cost of a matrix exceeds the evaluations it saves
+FIRST_CHALLENGE = 100  # evaluations per variable before the first challenge
+CHALLENGE_SHARE = 0.1  # of the evaluations so far, for a challenge
+NEARLY = 0.5  # of the gain of quasi-Newton: a challenger that gains as much moves it
+FIRST_LOOK = 20  # evaluations per variable between looks
+LOOK_SHARE = 0.25  # of the evaluations of the evolution strategy, between looks
+ATTEMPT = (5, 12)  # evaluations of an attempt: per variable, and in addition
+WINDOW = 10  # evaluations per variable, over which the gain of the evolution strategy is measured
+FIRST_RACE = 15  # evaluations per variable of the first round of a race
+RACE_SHARE = 0.1  # of all evaluations, for the first round of a race
+EXACT = 1e-13  # relative error of values up to which they count as exact
+AROUND = 3.0  # step size after quasi-Newton has used the last digits, in steps that change f by its error
+RECENT_STEPS = 10.0  # step size after quasi-Newton is stuck, in its last steps
+ROUGH_SHARE = 0.25  # of the evaluations in restarts, for quasi-Newton on a rough function
+LEAST_STEP = 1e-3  # the same, at least, in units of sigma0
+
+
+class Stage(IntEnum):
+    """Use of the next batch."""
+
+    LOOK = 0
+    SLOPES = 1
+    CHALLENGE = 2
+    RANKS = 3
+    LOOK_AGAIN = 4
+    ATTEMPT = 5
+    RACE = 6
+    REPLY = 7
+    ENDED = 8
+
+
+WITH_SLOPES = frozenset((Stage.SLOPES, Stage.ATTEMPT, Stage.RACE, Stage.ENDED))
+
+
+@final
+class Course:
+    """The numbers that decide which search comes next.
+
+    Attributes
+    ----------
+    stage : int
+        A :class:`Stage`.
+    step : int
+        Number of batches of the current look.
+    batches, made : int
+        Number of batches, and of searches created.
+    next_at : int
+        Evaluations, of all in SLOPES and of the evolution strategy in RANKS, at which the next challenge or
+        look is due.
+    mark_at, mark : int, float
+        Evaluations before that, from which the gain is measured, and the best value there.
+    gain : float
+        Gain of the search that is challenged, in the window before.
+    until : int
+        Evaluations of the current search at which its turn ends.
+    turn : int
+        Evaluations of each search in this round of a race.
+    handed : bool
+        True if the evolution strategy started from the metric of quasi-Newton, whose convergence then counts.
+    only_ranks : bool
+        True if values must not be used: constraints, injected points, or noise.
+    score : float
+        Score of the last look.
+    by_slopes, by_ranks, by_looks : int
+        Evaluations of each part.
+    converged : int
+        How often quasi-Newton has converged.
+    turns : list of float
+        Evaluations and stage at each change of the search, alternately.
+    """
+
+    STATE: ClassVar[Declared] = {
+        "stage": Range("the number of a stage", least=0, most=len(Stage) - 1, integer=True),
+        "step": COUNT, "batches": COUNT, "made": COUNT, "next_at": COUNT, "mark_at": COUNT, "mark": VALUE,
+        "gain": Range("a number, or infinity", infinite=True), "until": COUNT, "turn": COUNT, "handed": FLAG,
+        "only_ranks": FLAG, "score": Range("a number, or infinity", infinite=True), "by_slopes": COUNT,
+        "by_ranks": COUNT, "by_looks": COUNT, "converged": COUNT, "turns": COUNT,
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        self.stage = int(Stage.LOOK)
+        self.step, self.batches, self.made = 0, 0, 0
+        self.next_at, self.mark_at, self.mark = 0, 0, math.inf
+        self.gain, self.until, self.turn = 0.0, 0, 0
+        self.handed, self.only_ranks = False, False
+        self.score = 0.0
+        self.by_slopes, self.by_ranks, self.by_looks = 0, 0, 0
+        self.converged = 0
+        self.turns: list[float] = [0.0, float(Stage.LOOK)]
+
+    def enter(self, stage: Stage, evaluations: int) -> None:
+        """Change the stage after ``evaluations``."""
+        if stage != self.stage:
+            self.turns = [*self.turns, float(evaluations), float(stage)]
+        self.stage, self.step = int(stage), 0
+
+
+@final
+class Site:
+    """The point around which the portfolio looks, and what is known of the values there.
+
+    Attributes
+    ----------
+    x, f : ndarray, float
+        The point and its value, infinite until it is known.
+    lines : ndarray, (q, n)
+        Directions of the look.
+    steps : ndarray, (n,)
+        sigma0 of each coordinate.
+    key : (int, int)
+        Source of all randomness.
+    """
+
+    STATE: ClassVar[Declared] = {
+        "x": FINITE, "f": VALUE, "lines": FINITE, "steps": POSITIVE, "key": ANY,
+    }  # fmt: skip
+    VARIABLE: ClassVar[tuple[str, ...]] = ("lines",)
+
+    def __init__(self, x: Vector, steps: Vector, key: Key) -> None:
+        self.x, self.steps, self.key = x, steps, key
+        self.f = math.inf
+        self.lines: Vector = np.empty((0, len(x)))
+
+
+class Portfolio(Strategy):
+    """Quasi-Newton search where values are smooth and an evolution strategy elsewhere: the default.
+
+    A look at 13 or 21 points decides which begins. Then the other one is tried now and then, and takes over
+    if it gains more. On smooth functions this needs a fraction of the evaluations of an evolution strategy;
+    on others, a little more than its evaluations. Unlike an evolution strategy it uses the values: it is not
+    invariant under increasing transformations of fun.
+
+    Integers, choices and equality constraints are not supported; ``method="auto"`` then selects another
+    method. If constraints are told or points are injected, the evolution strategy continues alone.
+
+    Arguments are those of :class:`lmma.Strategy`; ``popsize``, ``boundary`` and ``noise`` apply to the
+    evolution strategy. Batches differ in size.
+
+    Parameters
+    ----------
+    begin : {"look", "slopes", "ranks"}
+        What to begin with. With "slopes", the search ends when quasi-Newton does.
+
+    Examples
+    --------
+    >>> es = lmma.strategy("auto", np.full(8, 3.0), 1.0, rng=1)
+    >>> while not es.stop():
+    ...     es.tell(np.sum(es.ask() ** 2, axis=1))
+    >>> es.best_fun < 1e-9, es.evaluations < 120
+    (True, True)
+    """
+
+    name = "portfolio"
+    can_inject = True
+    uses_values = True
+    supports = frozenset(ORDER) - {"integers", "choices"}
+
+    def __init__(
+        self,
+        x0: npt.ArrayLike,
+        sigma0: float | npt.ArrayLike,
+        *,
+        popsize: int | None = None,
+        bounds: Bounds | None = None,
+        boundary: Boundary = DEFAULT_BOUNDARY,
+        integrality: npt.ArrayLike | None = None,
+        rng: Seed = None,
+        dtype: Precision = "float64",
+        tolx: float = DEFAULT_TOLERANCE,
+        tolfun: float = DEFAULT_TOLERANCE,
+        threads: int | None = None,
+        noise: Treatment | None = None,
+        categories: Mapping[int, Any] | None = None,
+        begin: str = "look",
+        **options: Any,
+    ) -> None:
+        cls = type(self)
+        check_option_names(self.name, options, ("begin",), COMMON)
+        if integrality is not None and np.any(np.asarray(integrality)):
+            cls.require_support("integers", "integers (integrality=)")
+        if categories:
+            cls.require_support("choices", "choices (categories=)")
+        check_choice("begin", begin, ("look", "slopes", "ranks"))
+        self._common: dict[str, Any] = {
+            "popsize": popsize, "bounds": bounds, "boundary": boundary, "dtype": dtype, "tolx": tolx,
+            "tolfun": tolfun, "threads": threads,
+        }  # fmt: skip
+        self._noise: Treatment | None = None
+        self._budget = math.inf  # evaluations that the run allows
+        self._constraint_options: ConstraintOptions | None = None
+        self._polled, self._asked = NO_ROWS, None
+        self._waiting: list[Array] = []  # points injected between ask() and tell()
+        self.course, self.errors = Course(), ValueNoise()
+        self.slopes: QuasiNewton | None = None
+        key = key_from(rng)
+        self.ranks: Strategy | None = self._new_ranks(x0, sigma0, key)
+        self._follow(self.ranks)
+        start = self.ranks._inside(self.ranks.mean)
+        self._common["popsize"] = self.ranks.popsize
+        steps = np.broadcast_to(np.asarray(self.ranks.steps, dtype=np.float64), start.shape).copy()
+        self._limits = None
+        if bounds is not None:
+            lower, upper = read_bounds(bounds, len(start))
+            self._limits = (lower.astype(np.float64), upper.astype(np.float64))
+        self.record = Record(start.copy())
+        self.site = Site(start.astype(np.float64), steps, key)
+        self._begin = begin
+        if begin == "ranks":
+            self._begin_ranks()
+        self.handle_noise(noise)
+        self._initialise()
+
+    @classmethod
+    def missing(cls) -> list[str]:
+        """Return the names of required methods that this class does not define: none."""
+        return []
+
+    @classmethod
+    def known_options(cls) -> tuple[str, ...]:
+        """Return the options of this strategy, beyond those common to all strategies."""
+        return ("begin",)
+
+    @classmethod
+    def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
+        """Return the approximate memory of a run in bytes: that of both searches."""
+        return QuasiNewton.memory(n, popsize, itemsize) + _ranks_class(n).memory(n, popsize, itemsize)
+
+    # Searches
+
+    @property
+    def active(self) -> Strategy:
+        """The strategy that makes the next batch, or would make it without a look."""
+        return self._active
+
+    def _follow(self, search: Strategy) -> None:
+        """Take method, layers and convergence from ``search``, which makes the next batch."""
+        self._active = search
+        self.method, self.layers, self.convergence = search.method, search.layers, search.convergence
+
+    def _next_key(self) -> Key:
+        self.course.made += 1
+        words = np.random.SeedSequence((*self.site.key, self.course.made)).generate_state(2, np.uint64)
+        return int(words[0]), int(words[1])
+
+    def _new_ranks(self, x0: npt.ArrayLike, sigma0: float | npt.ArrayLike, key: Key) -> Strategy:
+        """Return a new evolution strategy."""
+        search = _ranks_class(np.size(np.asarray(x0)))(x0, sigma0, rng=key, **self._common)
+        search.record.snapshots.stop()
+        search.handle_noise(self._noise)
+        return search
+
+    def _new_slopes(self, x: Array, f: float) -> QuasiNewton:
+        """Return a new quasi-Newton search at ``x``, with value ``f``."""
+        search = QuasiNewton(x, self.site.steps, rng=self._next_key(), **self._common)
+        search.record.snapshots.stop()
+        search.record.best_fun = f
+        return search
+
+    @property
+    def _slopes_method(self) -> QuasiNewtonMethod:
+        assert self.slopes is not None
+        return self.slopes.method
+
+    def _both(self) -> tuple[QuasiNewton, Strategy]:
+        assert self.slopes is not None
+        assert self.ranks is not None
+        return self.slopes, self.ranks
+
+    def _es(self) -> ES:
+        assert self.ranks is not None
+        return cast(ES, self.ranks.method)
+
+    # Candidates
+
+    @property
+    def batch_size(self) -> int:
+        """Number of rows that the next :meth:`ask` returns."""
+        if self._asked is not None:
+            return len(self._asked)
+        stage, step = self.course.stage, self.course.step
+        if stage == Stage.LOOK and step < 2:
+            return 1 if step == 0 else len(NEAR)
+        if stage in (Stage.LOOK, Stage.LOOK_AGAIN):
+            return 4 * len(self.site.lines)
+        return self.active.batch_size
+
+    def ask(self, out: Array | None = None) -> Array:
+        """Return the candidates to evaluate, (batch_size, n), one per row."""
+        self._check_no_pending("ask")
+        if self.course.stage not in (Stage.LOOK, Stage.LOOK_AGAIN):
+            self._asked = self.active.ask(out)
+            return self._asked
+        out = checked_out(out, (self.batch_size, self.n), self.dtype)
+        out[...] = self._points_to_look_at()
+        self._asked = out
+        return out
+
+    def _points_to_look_at(self) -> Vector:
+        site, course = self.site, self.course
+        if course.stage == Stage.LOOK and course.step == 0:
+            return site.x[None]
+        if course.stage == Stage.LOOK and course.step == 1:
+            normal = self.generator().standard_normal((len(NEAR), self.n))
+            near: Vector = site.x + np.array(NEAR)[:, None] * normal * self.site.steps
+            return near if self._limits is None else np.clip(near, *self._limits)
+        scales = gate.AT_START if course.stage == Stage.LOOK else gate.NEARBY
+        return gate.points(site.x, site.lines, scales, self._limits)
+
+    def generator(self, stream: int = 0) -> np.random.Generator:
+        """Return a random generator for this batch, a pure function of (key, batch, stream)."""
+        counter = np.array([0, self.course.batches, 1 + stream, 1], dtype=np.uint64)  # word 3 is 0 in methods
+        return np.random.Generator(
+            np.random.Philox(key=np.array(self.site.key, dtype=np.uint64), counter=counter)
+        )
+
+    # Learning
+
+    def tell(
+        self,
+        values: npt.ArrayLike,
+        *more: Never,
+        constraints: npt.ArrayLike | None = None,
+        repeats: npt.ArrayLike | None = None,
+    ) -> None:
+        """Learn from the values of the last candidates, in the order of :meth:`ask`."""
+        if more:
+            raise TypeError("tell() takes the values alone, in the order of ask(): es.tell(values)")
+        if self._asked is None:
+            raise ValueError("tell() called before ask()")
+        stage = Stage(self.course.stage)
+        if stage in (Stage.LOOK, Stage.LOOK_AGAIN):
+            raw = checked_values(values, len(self._asked))
+            self._count_look(raw)
+            self._asked = None
+            if constraints is None:
+                self._look(raw)
+            else:
+                self._leave_values()
+        else:
+            search = self.active
+            before = search.evaluations, search.failures
+            search.tell(values, constraints=constraints, repeats=repeats)
+            self._count(search, *before)
+            self._asked = None
+            self._after_batch(stage)
+        self._fit_budget()
+        if self._waiting:
+            self._leave_values()
+            self.active.inject(np.vstack(self._waiting))
+            self._waiting.clear()
+        self.course.batches += 1
+        self._follow(self.active)
+        self.record.snapshots.take(self.course.batches - 1, self)
+
+    def _count_look(self, raw: Vector) -> None:
+        """Count the evaluations of a look, and keep the best of them."""
+        assert self._asked is not None
+        record = self.record
+        known = ~np.isnan(raw)
+        record.evaluations += len(raw)
+        record.failures += len(raw) - int(np.count_nonzero(known))
+        record.ranked_values = np.sort(raw[known])
+        self.course.by_looks += len(raw)
+        self.errors.remember(np.where(np.isfinite(raw), raw, math.nan))
+        if known.any() and np.nanmin(raw) < record.best_fun:
+            best = int(np.nanargmin(raw))
+            record.best_fun, record.best_x[...] = raw.item(best), self._asked[best]
+
+    def _count(self, search: Strategy, evaluations: int, failures: int) -> None:
+        """Count what ``search`` has evaluated, beyond the given numbers, and keep the best of it."""
+        record, course = self.record, self.course
+        used = search.evaluations - evaluations
+        record.evaluations += used
+        record.failures += search.failures - failures
+        record.ranked_values = search.ranked_values
+        if search is self.slopes:
+            course.by_slopes += used
+        else:
+            course.by_ranks += used
+        if search.best_fun < record.best_fun or search.constraints is not None:
+            record.best_fun = search.best_fun
+            record.best_x[...] = search.best_x
+
+    # The look at x0
+
+    def _look(self, raw: Vector) -> None:
+        """Learn the values of a look, and decide who searches."""
+        course, site = self.course, self.site
+        if course.stage == Stage.LOOK_AGAIN:
+            self._decide_on_attempt(self._is_smooth(raw, gate.NEARBY))
+        elif course.step == 2:
+            if self._is_smooth(raw, gate.AT_START):
+                self._begin_slopes()
+            else:
+                self._begin_ranks()
+        elif not np.isfinite(raw).any():
+            if course.step:
+                self._begin_ranks()
+            course.step = 1
+        else:
+            row = int(np.nanargmin(np.where(np.isfinite(raw), raw, math.nan)))
+            site.x[...] = self._points_to_look_at()[row]
+            site.f, course.step = raw.item(row), 2
+            count = gate.line_count(self.n)
+            site.lines = gate.random_lines(self.generator(), count, site.steps)
+            if self._begin == "slopes":
+                self._begin_slopes()
+
+    def _is_smooth(self, raw: Vector, scales: tuple[float, float]) -> bool:
+        if not self.errors.measured_at:
+            self.errors.measure(np.empty(0), self.site.f)  # digits and float32; noise is measured by slopes
+        verdict = gate.judge(np.where(np.isfinite(raw), raw, math.nan), self.site.f, scales, self.errors)
+        self.course.score = verdict.score
+        return verdict.smooth
+
+    def _begin_slopes(self) -> None:
+        site = self.site
+        self.slopes, self.ranks = self._new_slopes(site.x, site.f), None
+        self._slopes_method.begin_at(site.f)
+        self._enter(Stage.SLOPES, self.slopes)
+        self._set_challenge(FIRST_CHALLENGE * self.n)
+
+    def _begin_ranks(self) -> None:
+        assert self.ranks is not None
+        self._enter(Stage.RANKS, self.ranks)
+        self._set_look(FIRST_LOOK * self.n)
+
+    def _enter(self, stage: Stage, search: Strategy) -> None:
+        self.course.enter(stage, self.record.evaluations)
+        self._follow(search)
+
+    # Decisions after a batch
+
+    def _after_batch(self, stage: Stage) -> None:
+        match stage:
+            case Stage.SLOPES:
+                self._after_slopes()
+            case Stage.CHALLENGE:
+                if self._turn_is_over(self.ranks):
+                    self._decide_challenge()
+            case Stage.RANKS:
+                self._after_ranks()
+            case Stage.ATTEMPT:
+                if self._turn_is_over(self.slopes):
+                    self._decide_race()
+            case Stage.RACE:
+                self._after_race()
+            case Stage.REPLY:
+                self._after_reply()
+
+    def _turn_is_over(self, search: Strategy | None) -> bool:
+        assert search is not None
+        return search.evaluations >= self.course.until or bool(search.stop())
+
+    def _set_challenge(self, evaluations: int) -> None:
+        """Set the number of evaluations at which quasi-Newton is challenged."""
+        course = self.course
+        course.next_at, course.mark = evaluations, math.inf
+        course.mark_at = evaluations - max(int(CHALLENGE_SHARE * evaluations), 3 * self.n)
+
+    def _set_look(self, evaluations: int) -> None:
+        """Set the number of evaluations of the evolution strategy at which to look again."""
+        course = self.course
+        course.next_at, course.mark = evaluations, math.inf
+        course.mark_at = max(0, evaluations - WINDOW * self.n)
+
+    def _after_slopes(self) -> None:
+        """Challenge quasi-Newton when it is due; decide who continues when it has ended."""
+        slopes, course, done = self.slopes, self.course, self.record.evaluations
+        assert slopes is not None
+        if reasons := slopes.stop():
+            self._slopes_have_ended(reasons)
+        elif self._begin == "slopes":
+            return
+        elif math.isinf(course.mark) and done >= course.mark_at:
+            course.mark = slopes.best_fun
+        elif done >= course.next_at and self._slopes_method.phase == Phase.TRIAL:
+            course.gain = course.mark - slopes.best_fun
+            course.until = max(int(CHALLENGE_SHARE * done), 3 * self.n)
+            self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
+            self._enter(Stage.CHALLENGE, self.ranks)
+
+    def _handed_ranks(self, gain: float) -> Strategy:
+        """Return an evolution strategy at the point and in the metric of quasi-Newton.
+
+        Its steps are such that f changes by about ``gain``.
+        """
+        method = self._slopes_method
+        gain = max(gain, method.errors.error(method.f))
+        search = self._new_ranks(method.mean, self.site.steps, self._next_key())
+        sigma = math.sqrt(2 * gain / self.n)
+        cast(ES, search.method).begin_from(method.root(), sigma / 2)
+        return search
+
+    def _decide_challenge(self) -> None:
+        """Let the winner of a challenge continue."""
+        (slopes, ranks), course = self._both(), self.course
+        gain = slopes.best_fun - ranks.best_fun
+        if gain > max(course.gain, 0.0):
+            self.slopes, course.handed = None, True
+            self._enter(Stage.RANKS, ranks)
+            self._set_look(max(2 * course.until, ranks.evaluations + self.n))
+            return
+        if gain > NEARLY * course.gain:
+            self._slopes_method.move_to(ranks.best_x, ranks.best_fun)
+            slopes.record.best_fun = ranks.best_fun
+            slopes.record.best_x[...] = ranks.best_x
+        self.ranks = None
+        self._enter(Stage.SLOPES, slopes)
+        self._set_challenge(2 * course.next_at)
+
+    def _slopes_have_ended(self, reasons: Mapping[str, float]) -> None:
+        """Accept the end of quasi-Newton, or let an evolution strategy continue."""
+        method, course = self._slopes_method, self.course
+        converged = not CONVERGED.isdisjoint(reasons)
+        course.converged += converged
+        exact = method.errors.relative <= EXACT and method.errors.absolute == 0
+        if self._begin == "slopes" or "diverged" in reasons or (converged and exact):
+            self._enter(Stage.ENDED, self.active)
+            return
+        self._take_errors()
+        if converged:
+            search = self._handed_ranks((2 * AROUND) ** 2 * self.n * method.errors.error(method.f))
+            course.handed = True
+        else:
+            size = float(np.abs(method.step).max())
+            factor = min(1.0, max(RECENT_STEPS * size, LEAST_STEP)) if size else 1.0
+            search = self._new_ranks(self.record.best_x, factor * self.site.steps, self._next_key())
+        self.ranks, self.slopes = search, None
+        self._enter(Stage.RANKS, search)
+        self._set_look((ATTEMPT[0] if converged else FIRST_LOOK) * self.n)
+
+    def _take_errors(self) -> None:
+        """Keep what quasi-Newton knows about the errors of values."""
+        restore({"": self.errors}, collect({"": self._slopes_method.errors}))
+
+    def _after_ranks(self) -> None:
+        """Look again when it is due."""
+        ranks, course = self.ranks, self.course
+        assert ranks is not None
+        if course.only_ranks or ranks.noise.found or ranks.stop():
+            return
+        used = ranks.evaluations
+        if math.isinf(course.mark) and used >= course.mark_at:
+            course.mark = ranks.best_fun
+        if used < course.next_at or not math.isfinite(ranks.best_fun):
+            return
+        course.gain, site, method = course.mark - ranks.best_fun, self.site, self._es()
+        site.x[...], site.f = ranks.best_x, ranks.best_fun
+        normal = self.generator().standard_normal((gate.FEW_LINES, self.n)).astype(self.dtype)
+        site.lines = np.asarray(method.transform.apply(normal) * method.steps, dtype=np.float64)
+        self._enter(Stage.LOOK_AGAIN, ranks)
+
+    def _decide_on_attempt(self, smooth: bool) -> None:
+        """Try slopes if f is smooth at the scale of the steps, or continue and look again later."""
+        ranks, site, course = self.ranks, self.site, self.course
+        assert ranks is not None
+        used = ranks.evaluations
+        metric = self._es().metric()
+        if not smooth or self._left() < 3 * self.n or not _usable(metric.root()):
+            self._enter(Stage.RANKS, ranks)
+            self._set_look(used + max(FIRST_LOOK * self.n, int(LOOK_SHARE * used)))
+            return
+        self.slopes = self._new_slopes(site.x, site.f)
+        self._slopes_method.begin_from(metric, site.f, self.errors if self.errors.measured_at else None)
+        course.until = ATTEMPT[0] * self.n + ATTEMPT[1]
+        self._enter(Stage.ATTEMPT, self.slopes)
+
+    def _decide_race(self) -> None:
+        """Begin a race if slopes have gained more per evaluation than the evolution strategy."""
+        slopes, course = self.slopes, self.course
+        assert slopes is not None
+        self._take_errors()
+        gain = self.site.f - slopes.best_fun
+        if gain > 0 and gain > course.gain * slopes.evaluations / (WINDOW * self.n):
+            course.turn = max(FIRST_RACE * self.n, int(RACE_SHARE * self.record.evaluations))
+            course.until = slopes.evaluations + course.turn
+            self._enter(Stage.RACE, slopes)
+            self._after_race()
+        else:
+            self._return_to_ranks()
+
+    def _after_race(self) -> None:
+        """Give the evolution strategy its turn, or end the race when quasi-Newton has ended."""
+        (slopes, ranks), course = self._both(), self.course
+        if reasons := slopes.stop():
+            self._take_errors()
+            converged = not CONVERGED.isdisjoint(reasons)
+            course.converged += converged
+            if course.handed and converged and slopes.best_fun < ranks.best_fun:
+                self._enter(Stage.ENDED, slopes)
+            else:
+                self._return_to_ranks()
+        elif slopes.evaluations >= course.until:
+            course.until = ranks.evaluations + course.turn
+            self._enter(Stage.REPLY, ranks)
+
+    def _after_reply(self) -> None:
+        """Begin the next round of a race, or end it if the evolution strategy is ahead."""
+        (slopes, ranks), course = self._both(), self.course
+        if ranks.best_fun < slopes.best_fun or ranks.stop() or ranks.noise.found:
+            self._return_to_ranks()
+        elif ranks.evaluations >= course.until:
+            course.turn *= 2
+            course.until = slopes.evaluations + course.turn
+            self._enter(Stage.RACE, slopes)
+
+    def _return_to_ranks(self) -> None:
+        assert self.ranks is not None
+        self.slopes = None
+        self._enter(Stage.RANKS, self.ranks)
+        self._set_look(2 * self.ranks.evaluations)
+
+    # Limits
+
+    def limit(self, evaluations: float) -> None:
+        """Take into account that only so many more ``evaluations`` are allowed.
+
+        A batch of quasi-Newton that would not fit is replaced by generations of an evolution strategy.
+        """
+        self._budget = self.record.evaluations + evaluations
+        self._fit_budget()
+        self._follow(self.active)
+
+    def _left(self) -> float:
+        return self._budget - self.record.evaluations
+
+    def _fit_budget(self) -> None:
+        """Leave quasi-Newton, or a look, if its next batch does not fit into the budget."""
+        if self._asked is None and self.batch_size > self._left() and self.active.popsize <= self._left():
+            stage = self.course.stage
+            if stage != Stage.RANKS and stage != Stage.ENDED:
+                self._leave_values()
+
+    def _leave_values(self) -> None:
+        """Continue with an evolution strategy for good."""
+        course = self.course
+        course.only_ranks = True
+        if course.stage == Stage.RANKS:
+            return
+        if self.ranks is None:
+            if self._slopes_method.progress.iteration:
+                self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
+            else:
+                self.ranks = self._new_ranks(self.site.x, self.site.steps, self._next_key())
+        self.slopes = None
+        self._enter(Stage.RANKS, self.ranks)
+
+    # Layers of the evolution strategy
+
+    def handle_noise(self, noise: Treatment | None) -> None:
+        """Enable noise detection of the evolution strategy; None disables it.
+
+        A treatment without detection means that noise is known: values are then not used.
+        """
+        self._noise = noise
+        if self.ranks is not None:
+            self.ranks.handle_noise(noise)
+        if noise not in (None, "auto"):
+            self._leave_values()
+        self._follow(self.active)
+
+    @property
+    def constraint_options(self) -> ConstraintOptions:
+        """Configuration of constraint handling."""
+        return Strategy.constraint_options.fget(self)  # type: ignore[attr-defined,no-any-return]
+
+    @constraint_options.setter
+    def constraint_options(self, options: ConstraintOptions) -> None:
+        self._constraint_options = options
+        if options.subspace is not None:
+            self._leave_values()
+        if self.ranks is not None:
+            self.ranks.constraint_options = options
+        self._follow(self.active)
+
+    def inject(self, points: npt.ArrayLike) -> None:
+        """Add ``points``, one or one per row, to the next candidates of the evolution strategy.
+
+        From then on it continues alone.
+        """
+        checked = self._checked_points(points)
+        if not len(checked):
+            return
+        if self._asked is not None and self.course.stage != Stage.RANKS:
+            self._waiting.append(checked)
+            return
+        self._leave_values()
+        self.active.inject(checked)
+        self._follow(self.active)
+
+    # Properties
+
+    @property
+    def steady(self) -> bool:
+        """True if the next batch comes from the distribution of one search, as stopping rules assume."""
+        return self.course.stage == Stage.RANKS
+
+    @property
+    def key(self) -> Key:
+        """Seed of all random numbers, two integers."""
+        return self.site.key
+
+    @property
+    def generation(self) -> int:
+        """Number of completed batches."""
+        return self.course.batches
+
+    @property
+    def turns(self) -> list[tuple[int, str]]:
+        """Evaluations after which a search began, and its name."""
+        numbers = self.course.turns
+        names = {stage: self._name_in(stage) for stage in Stage}
+        return [
+            (int(at), names[Stage(int(stage))]) for at, stage in zip(numbers[::2], numbers[1::2], strict=True)
+        ]
+
+    @property
+    def shares(self) -> dict[str, int]:
+        """Evaluations of each part."""
+        course = self.course
+        found = {
+            "look": course.by_looks,
+            self._name_in(Stage.SLOPES): course.by_slopes,
+            self._name_in(Stage.RANKS): course.by_ranks,
+        }
+        return {name: count for name, count in found.items() if count}
+
+    @property
+    def division(self) -> tuple[str, int, float]:
+        """What the portfolio began with, its evaluations for slopes, and the share that slopes deserve.
+
+        The share is relative to the evolution strategy: 1 if fun is smooth, less if it is rough but slopes
+        have converged, else 0.
+        """
+        course = self.course
+        smooth = self._begin == "look" and Stage.SLOPES in course.turns[1::2]
+        return self._begin, course.by_slopes, 1.0 if smooth else ROUGH_SHARE if course.converged else 0.0
+
+    def _name_in(self, stage: Stage) -> str:
+        if stage in (Stage.LOOK, Stage.LOOK_AGAIN):
+            return "look"
+        return QuasiNewton.name if stage in WITH_SLOPES else _ranks_class(self.n).name
+
+    def stop(self) -> dict[str, float]:
+        """Return the reasons to stop, as reason -> value: those of the search that ends the portfolio."""
+        if self.course.stage in (Stage.RANKS, Stage.ENDED):
+            return self.active.stop()
+        return {}
+
+    # State
+
+    def _own_parts(self) -> dict[str, object]:
+        return {"course": self.course, "errors": self.errors, "site": self.site, "record": self.record}
+
+    def _searches(self) -> dict[str, Strategy]:
+        """Return the present searches, by the prefix of their state."""
+        both = {"slopes": self.slopes, "ranks": self.ranks}
+        return {prefix: search for prefix, search in both.items() if search is not None}
+
+    def get_state(self) -> State:
+        """Return the state needed to continue, as named arrays and numbers (copies)."""
+        state = collect(self._own_parts())
+        for prefix, search in self._searches().items():
+            state |= {f"{prefix}.{name}": value for name, value in search.get_state().items()}
+        return state
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restore a state returned by :meth:`get_state` of a portfolio of the same size."""
+        own = labels(self._own_parts())
+        given: dict[str, dict[str, Any]] = {"slopes": {}, "ranks": {}}
+        odd = own - set(state)
+        for label, value in state.items():
+            prefix, _, name = label.partition(".")
+            if prefix in given:
+                given[prefix][name] = value
+            elif label not in own:
+                odd.add(label)
+        if odd:
+            raise ValueError(
+                f"state does not match this {self.name} strategy; missing or unexpected: "
+                f"{', '.join(sorted(odd))}"
+            )
+        restore(self._own_parts(), {label: state[label] for label in own})
+        made, x = self.course.made, self.record.best_x
+        self.slopes = self._new_slopes(x, math.inf) if given["slopes"] else None
+        self.ranks = self._new_ranks(x, self.site.steps, self.key) if given["ranks"] else None
+        self.course.made = made
+        for prefix, search in self._searches().items():
+            search.set_state(given[prefix])
+        active = self.slopes if self.course.stage in WITH_SLOPES else self.ranks
+        both = self.course.stage in (Stage.CHALLENGE, Stage.ATTEMPT, Stage.RACE, Stage.REPLY)
+        if active is None or (both and len(self._searches()) < 2):
+            raise ValueError("state['course.stage'] contradicts the rest of the state")
+        self._asked = None
+        self._waiting.clear()
+        self._follow(active)
+
+    def recipe(self) -> tuple[type[Strategy], dict[str, Any]]:
+        """Return the class and the arguments, except ``x0`` and ``sigma0``, to create an equal strategy."""
+        return type(self), {**self._common, "begin": self._begin}
+
+
+def _ranks_class(n: int) -> type[Strategy]:
+    """Return the class of the evolution strategy for ``n`` variables."""
+    return PulseFull if n <= FULL_MATRIX_UP_TO else Pulse
+
+
+def _usable(root: Vector) -> bool:
+    """Return whether a matrix of steps is finite and every row has a length."""
+    return bool(np.isfinite(root).all() and (np.square(root).sum(axis=1) > 0).all())
