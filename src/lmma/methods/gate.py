@@ -54,23 +54,40 @@ def random_lines(generator: np.random.Generator, count: int, steps: Vector) -> V
     return lines
 
 
-def points(
-    centre: Vector, lines: Vector, scales: tuple[float, float], limits: tuple[Vector, Vector] | None = None
-) -> Vector:
-    """Return the points to evaluate, (4 q, n): both sides at the large scale, then at the small one.
+def inside(
+    centre: Vector, lines: Vector, reach: float, limits: tuple[Vector, Vector] | None
+) -> tuple[Vector, bool]:
+    """Return the lines, changed to stay in the box, and whether both points of each lie on the same side.
 
-    With ``limits``, lines are shortened in coordinates in which they would leave the box.
+    Near a face, lines point inwards and their points are x + a r and x + 2 a r. Otherwise lines are shortened
+    in coordinates in which they would leave the box.
     """
-    large, small = scales
-    if limits is not None:
-        lower, upper = limits
-        room = np.minimum(centre - lower, upper - centre) / large
-        lines = np.clip(lines, -room, room)
-    found: Vector = np.concatenate([centre + a * lines for a in (large, -large, small, -small)])
+    if limits is None:
+        return lines, False
+    below, above = centre - limits[0], limits[1] - centre
+    longest = reach * np.abs(lines).max(axis=0)
+    if np.all((np.minimum(below, above) >= longest / 2) | (limits[0] == limits[1])):
+        room = np.minimum(below, above) / reach
+        return np.clip(lines, -room, room), False
+    inwards = np.where(above < longest, -1.0, np.where(below < longest, 1.0, np.sign(lines)))
+    inwards = np.where((above < longest) & (below < longest), np.where(above > below, 1.0, -1.0), inwards)
+    room = np.where(inwards > 0, above, below) / (2 * reach)
+    return inwards * np.minimum(np.abs(lines), room), True
+
+
+def points(
+    centre: Vector, lines: Vector, scales: tuple[float, float], limits: tuple[Vector, Vector] | None, *,
+    one_sided: bool,
+) -> Vector:  # fmt: skip
+    """Return the points to evaluate, (4 q, n): two per line at the large scale, then at the small one."""
+    factors = [a * side for a in scales for side in ((1, 2) if one_sided else (1, -1))]
+    found: Vector = np.concatenate([centre + factor * lines for factor in factors])
     return found if limits is None else np.clip(found, *limits)
 
 
-def judge(values: Vector, f: float, scales: tuple[float, float], errors: ValueNoise) -> Verdict:
+def judge(
+    values: Vector, f: float, scales: tuple[float, float], errors: ValueNoise, *, one_sided: bool
+) -> Verdict:
     """Return the verdict from the values at :func:`points`, NaN for failures, and ``f`` at the centre."""
     large, small = scales
     sides = values.reshape(4, -1)
@@ -78,8 +95,12 @@ def judge(values: Vector, f: float, scales: tuple[float, float], errors: ValueNo
     if not len(known) or float(np.mean(sides[2:] == f)) >= PLATEAU:
         return Verdict(False, math.inf)
     with np.errstate(all="ignore"):
-        far = (sides[0] + sides[1] - 2 * f) / large**2
-        near = (sides[2] + sides[3] - 2 * f) / small**2
+        first, second = (sides[0], sides[2]), (sides[1], sides[3])
+        if one_sided:
+            far, near = (f - 2 * one + two for one, two in zip(first, second, strict=True))
+        else:
+            far, near = (one + two - 2 * f for one, two in zip(first, second, strict=True))
+        far, near = far / large**2, near / small**2
         hidden = CURVATURE_ERROR * errors.error(f) / small**2
         ratios = np.clip(np.abs(near) / np.maximum(np.abs(far), TINY), 1 / CLIP, CLIP)
         ratios[(np.abs(near - far) <= hidden) | (np.maximum(np.abs(near), np.abs(far)) <= hidden)] = 1.0

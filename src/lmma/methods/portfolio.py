@@ -56,7 +56,7 @@ from lmma.numerics.checks import (
     checked_values,
     key_from,
 )
-from lmma.numerics.recombination import Array
+from lmma.numerics.recombination import Array, Indices
 from lmma.numerics.state import (
     ANY,
     COUNT,
@@ -90,6 +90,7 @@ WINDOW = 10  # evaluations per variable, over which the gain of the evolution st
 FIRST_RACE = 15  # evaluations per variable of the first round of a race
 RACE_SHARE = 0.1  # of all evaluations, for the first round of a race
 EXACT = 1e-13  # relative error of values up to which they count as exact
+UNDERFLOW = 1e-250  # errors below are of values that vanish
 AROUND = 3.0  # step size after quasi-Newton has used the last digits, in steps that change f by its error
 RECENT_STEPS = 10.0  # step size after quasi-Newton is stuck, in its last steps
 ROUGH_SHARE = 0.25  # of the evaluations in restarts, for quasi-Newton on a rough function
@@ -186,6 +187,8 @@ class Site:
         The point and its value, infinite until it is known.
     lines : ndarray, (q, n)
         Directions of the look.
+    one_sided : bool
+        True if both points of a line lie on the same side of x.
     steps : ndarray, (n,)
         sigma0 of each coordinate.
     key : (int, int)
@@ -193,7 +196,7 @@ class Site:
     """
 
     STATE: ClassVar[Declared] = {
-        "x": FINITE, "f": VALUE, "lines": FINITE, "steps": POSITIVE, "key": ANY,
+        "x": FINITE, "f": VALUE, "lines": FINITE, "one_sided": FLAG, "steps": POSITIVE, "key": ANY,
     }  # fmt: skip
     VARIABLE: ClassVar[tuple[str, ...]] = ("lines",)
 
@@ -201,6 +204,7 @@ class Site:
         self.x, self.steps, self.key = x, steps, key
         self.f = math.inf
         self.lines: Vector = np.empty((0, len(x)))
+        self.one_sided = False
 
 
 class Portfolio(Strategy):
@@ -385,7 +389,7 @@ class Portfolio(Strategy):
             near: Vector = site.x + np.array(NEAR)[:, None] * normal * self.site.steps
             return near if self._limits is None else np.clip(near, *self._limits)
         scales = gate.AT_START if course.stage == Stage.LOOK else gate.NEARBY
-        return gate.points(site.x, site.lines, scales, self._limits)
+        return gate.points(site.x, site.lines, scales, self._limits, one_sided=site.one_sided)
 
     def generator(self, stream: int = 0) -> np.random.Generator:
         """Return a random generator for this batch, a pure function of (key, batch, stream)."""
@@ -466,31 +470,39 @@ class Portfolio(Strategy):
 
     def _look(self, raw: Vector) -> None:
         """Learn the values of a look, and decide who searches."""
-        course, site = self.course, self.site
+        course, site, finite = self.course, self.site, np.where(np.isfinite(raw), raw, math.nan)
         if course.stage == Stage.LOOK_AGAIN:
-            self._decide_on_attempt(self._is_smooth(raw, gate.NEARBY))
+            self._decide_on_attempt(self._is_smooth(finite, gate.NEARBY))
         elif course.step == 2:
-            if self._is_smooth(raw, gate.AT_START):
+            if self._is_smooth(finite, gate.AT_START):
+                row = int(np.nanargmin(finite))
+                if finite[row] < site.f:
+                    site.x[...], site.f = self._points_to_look_at()[row], raw.item(row)
                 self._begin_slopes()
             else:
                 self._begin_ranks()
-        elif not np.isfinite(raw).any():
+        elif np.isnan(finite).all():
             if course.step:
                 self._begin_ranks()
             course.step = 1
         else:
-            row = int(np.nanargmin(np.where(np.isfinite(raw), raw, math.nan)))
+            row = int(np.nanargmin(finite))
             site.x[...] = self._points_to_look_at()[row]
             site.f, course.step = raw.item(row), 2
-            count = gate.line_count(self.n)
-            site.lines = gate.random_lines(self.generator(), count, site.steps)
+            lines = gate.random_lines(self.generator(), gate.line_count(self.n), site.steps)
+            self._place_lines(lines, gate.AT_START)
             if self._begin == "slopes":
                 self._begin_slopes()
 
-    def _is_smooth(self, raw: Vector, scales: tuple[float, float]) -> bool:
+    def _place_lines(self, lines: Vector, scales: tuple[float, float]) -> None:
+        """Set the directions of a look, inside the box."""
+        site = self.site
+        site.lines, site.one_sided = gate.inside(site.x, lines, scales[0], self._limits)
+
+    def _is_smooth(self, values: Vector, scales: tuple[float, float]) -> bool:
         if not self.errors.measured_at:
             self.errors.measure(np.empty(0), self.site.f)  # digits and float32; noise is measured by slopes
-        verdict = gate.judge(np.where(np.isfinite(raw), raw, math.nan), self.site.f, scales, self.errors)
+        verdict = gate.judge(values, self.site.f, scales, self.errors, one_sided=self.site.one_sided)
         self.course.score = verdict.score
         return verdict.smooth
 
@@ -595,7 +607,7 @@ class Portfolio(Strategy):
         method, course = self._slopes_method, self.course
         converged = not CONVERGED.isdisjoint(reasons)
         course.converged += converged
-        exact = method.errors.relative <= EXACT and method.errors.absolute == 0
+        exact = method.errors.error(method.f) <= max(EXACT * abs(method.f), UNDERFLOW)
         if self._begin == "slopes" or "diverged" in reasons or (converged and exact):
             self._enter(Stage.ENDED, self.active)
             return
@@ -629,7 +641,8 @@ class Portfolio(Strategy):
         course.gain, site, method = course.mark - ranks.best_fun, self.site, self._es()
         site.x[...], site.f = ranks.best_x, ranks.best_fun
         normal = self.generator().standard_normal((gate.FEW_LINES, self.n)).astype(self.dtype)
-        site.lines = np.asarray(method.transform.apply(normal) * method.steps, dtype=np.float64)
+        lines = np.asarray(method.transform.apply(normal) * method.steps, dtype=np.float64)
+        self._place_lines(lines, gate.NEARBY)
         self._enter(Stage.LOOK_AGAIN, ranks)
 
     def _decide_on_attempt(self, smooth: bool) -> None:
@@ -771,6 +784,15 @@ class Portfolio(Strategy):
         self._follow(self.active)
 
     # Properties
+
+    @property
+    def rows_to_repeat(self) -> Indices:
+        """Rows of the candidates to evaluate again, as the evolution strategy asks for."""
+        return NO_ROWS if self.course.stage in (Stage.LOOK, Stage.LOOK_AGAIN) else self.active.rows_to_repeat
+
+    def round_number(self, repeat: int = 0) -> int:
+        """Return a number for the current batch, different for each batch and repeat."""
+        return self.record.evaluations + repeat
 
     @property
     def steady(self) -> bool:

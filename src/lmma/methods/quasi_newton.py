@@ -539,7 +539,7 @@ class Trial:
             if row == best:
                 continue
             gain, t, slope = f - value, self.t[row], float(slopes[row])
-            if math.isfinite(value) and slope < 0:
+            if math.isfinite(value) and slope < 0 and t * t > 0:
                 curvature = (value - f - slope * t) / t**2
                 if curvature > 0 and -slope / (2 * curvature) < t:  # a shorter step gains more
                     gain = max(gain, slope * slope / (4 * curvature))
@@ -937,6 +937,12 @@ class QuasiNewtonMethod(Method):
 
     def _learn(self, values: Vector) -> None:
         self.errors.remember(values)
+        try:
+            self._learn_phase(values)
+        except (ZeroDivisionError, OverflowError):  # slopes of 0 along a step, curvatures beyond all numbers
+            self._end_numerically()
+
+    def _learn_phase(self, values: Vector) -> None:
         with self._blas, np.errstate(all="ignore"):  # numbers that are not finite end the search
             match self.phase:
                 case Phase.START:
