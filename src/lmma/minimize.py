@@ -48,7 +48,7 @@ def minimize(
     popsize: int | None = None,
     rng: Seed = None,
     seed: int | None = None,
-    noise: Treatment | None = None,
+    noise: Treatment | None = "auto",
     common_random_numbers: bool | None = None,
     maxfevals: int | None = None,
     maxiter: int | None = None,
@@ -136,9 +136,10 @@ def minimize(
     rng, seed : None, int, SeedSequence, Generator or key
         Source of randomness; the same seed gives the same run. The two names are synonyms. A key is a tuple
         of two 64-bit integers, such as ``strategy.key``.
-    noise : {"auto", "mix", "average", "population"}, optional
-        Handling of values that differ between calls. ``"auto"`` evaluates two candidates again every twenty
-        generations, and all of them once values differ. If noise changes the ranks, it continues as
+    noise : {"auto", "mix", "average", "population"} or None
+        Handling of values that differ between calls. By default, ``"auto"``, two candidates are evaluated
+        again every twenty generations, and all of them once values differ; not with ``polish=``,
+        ``archive=`` or discrete variables alone. If noise changes the ranks, the search continues as
         ``"mix"``: a smaller learning rate of the mean with longer steps. ``"average"`` evaluates each
         candidate several times, ``"population"`` increases the population. None neither detects nor treats
         noise. With noise, ``x`` is the mean of the search and ``fun`` an average of new evaluations.
@@ -229,7 +230,7 @@ def minimize(
         ``constr`` the values of each constraint, and ``multipliers`` the Lagrange multipliers. If no point is
         feasible, ``x`` has the smallest violation and ``success`` is False.
 
-        With ``noise=``, ``noise`` has quality, repeats, rate and spread. If there is noise, and no
+        Unless ``noise`` is None, ``noise`` has quality, repeats, rate and spread. If there is noise, and no
         constraints, ``x_seen`` and ``fun_seen`` are the best observed evaluation, and ``fun_error`` is the
         standard error of ``fun``.
 

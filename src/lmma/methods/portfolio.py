@@ -13,16 +13,19 @@ ATTEMPT    quasi-Newton           from the best point in the learned metric, 5 n
                                   gains more per evaluation than the evolution strategy in its last 10 n
 RACE       quasi-Newton           for max(15 n, a tenth) evaluations, then
 REPLY      evolution strategy     for as many; twice as many in the next round, while quasi-Newton is ahead
+LAST_LOOK  -                      the gate where quasi-Newton has converged: smooth -> ENDED, or RANKS around
+                                  this point if values have errors; rough -> RANKS from x0
 ENDED      quasi-Newton           ``stop()`` has its reason
 =========  =====================  ===========================================================================
 
 A race that the evolution strategy wins leaves its state untouched: a quasi-Newton search that ends in one of
 many valleys costs its evaluations and nothing else.
 
-At the end of quasi-Newton in SLOPES: if it has *converged* on exact values, so has the portfolio. If values
-have errors, an evolution strategy continues in the learned metric, as its longer steps see through them. If
-quasi-Newton is *stuck*, an evolution strategy continues from the best point with equal steps in all
-directions.
+At the end of quasi-Newton in SLOPES: if it has *converged*, the function is looked at once more, with steps of
+sigma0. If it is rough there, or lower, this was one valley among many, or a kink: an evolution strategy
+searches from x0. Otherwise, if values are exact, the portfolio has converged, too. If they have errors, an
+evolution strategy continues in the learned metric, as its longer steps see through them. If quasi-Newton is
+*stuck*, an evolution strategy continues from the best point with equal steps in all directions.
 
 The portfolio consists of complete strategies, each with its own bounds, noise handling and convergence. Its
 own record counts all evaluations and keeps the best point of all.
@@ -109,9 +112,11 @@ class Stage(IntEnum):
     RACE = 6
     REPLY = 7
     ENDED = 8
+    LAST_LOOK = 9
 
 
-WITH_SLOPES = frozenset((Stage.SLOPES, Stage.ATTEMPT, Stage.RACE, Stage.ENDED))
+LOOKS = frozenset((Stage.LOOK, Stage.LOOK_AGAIN, Stage.LAST_LOOK))
+WITH_SLOPES = frozenset((Stage.SLOPES, Stage.ATTEMPT, Stage.RACE, Stage.LAST_LOOK, Stage.ENDED))
 
 
 @final
@@ -185,6 +190,8 @@ class Site:
     ----------
     x, f : ndarray, float
         The point and its value, infinite until it is known.
+    start : ndarray, (n,)
+        Best point of the first look.
     lines : ndarray, (q, n)
         Directions of the look.
     one_sided : bool
@@ -196,12 +203,12 @@ class Site:
     """
 
     STATE: ClassVar[Declared] = {
-        "x": FINITE, "f": VALUE, "lines": FINITE, "one_sided": FLAG, "steps": POSITIVE, "key": ANY,
+        "x": FINITE, "f": VALUE, "start": FINITE, "lines": FINITE, "one_sided": FLAG, "steps": POSITIVE, "key": ANY,
     }  # fmt: skip
     VARIABLE: ClassVar[tuple[str, ...]] = ("lines",)
 
     def __init__(self, x: Vector, steps: Vector, key: Key) -> None:
-        self.x, self.steps, self.key = x, steps, key
+        self.x, self.start, self.steps, self.key = x, x.copy(), steps, key
         self.f = math.inf
         self.lines: Vector = np.empty((0, len(x)))
         self.one_sided = False
@@ -365,14 +372,14 @@ class Portfolio(Strategy):
         stage, step = self.course.stage, self.course.step
         if stage == Stage.LOOK and step < 2:
             return 1 if step == 0 else len(NEAR)
-        if stage in (Stage.LOOK, Stage.LOOK_AGAIN):
+        if stage in LOOKS:
             return 4 * len(self.site.lines)
         return self.active.batch_size
 
     def ask(self, out: Array | None = None) -> Array:
         """Return the candidates to evaluate, (batch_size, n), one per row."""
         self._check_no_pending("ask")
-        if self.course.stage not in (Stage.LOOK, Stage.LOOK_AGAIN):
+        if self.course.stage not in LOOKS:
             self._asked = self.active.ask(out)
             return self._asked
         out = checked_out(out, (self.batch_size, self.n), self.dtype)
@@ -388,7 +395,7 @@ class Portfolio(Strategy):
             normal = self.generator().standard_normal((len(NEAR), self.n))
             near: Vector = site.x + np.array(NEAR)[:, None] * normal * self.site.steps
             return near if self._limits is None else np.clip(near, *self._limits)
-        scales = gate.AT_START if course.stage == Stage.LOOK else gate.NEARBY
+        scales = gate.NEARBY if course.stage == Stage.LOOK_AGAIN else gate.AT_START
         return gate.points(site.x, site.lines, scales, self._limits, one_sided=site.one_sided)
 
     def generator(self, stream: int = 0) -> np.random.Generator:
@@ -413,7 +420,7 @@ class Portfolio(Strategy):
         if self._asked is None:
             raise ValueError("tell() called before ask()")
         stage = Stage(self.course.stage)
-        if stage in (Stage.LOOK, Stage.LOOK_AGAIN):
+        if stage in LOOKS:
             raw = checked_values(values, len(self._asked))
             self._count_look(raw)
             self._asked = None
@@ -473,6 +480,9 @@ class Portfolio(Strategy):
         course, site, finite = self.course, self.site, np.where(np.isfinite(raw), raw, math.nan)
         if course.stage == Stage.LOOK_AGAIN:
             self._decide_on_attempt(self._is_smooth(finite, gate.NEARBY))
+        elif course.stage == Stage.LAST_LOOK:
+            lower = bool(np.any(finite < site.f - 2 * self.errors.error(site.f)))
+            self._decide_on_end(self._is_smooth(finite, gate.AT_START) and not lower)
         elif course.step == 2:
             if self._is_smooth(finite, gate.AT_START):
                 row = int(np.nanargmin(finite))
@@ -508,6 +518,7 @@ class Portfolio(Strategy):
 
     def _begin_slopes(self) -> None:
         site = self.site
+        site.start[...] = site.x
         self.slopes, self.ranks = self._new_slopes(site.x, site.f), None
         self._slopes_method.begin_at(site.f)
         self._enter(Stage.SLOPES, self.slopes)
@@ -604,24 +615,41 @@ class Portfolio(Strategy):
 
     def _slopes_have_ended(self, reasons: Mapping[str, float]) -> None:
         """Accept the end of quasi-Newton, or let an evolution strategy continue."""
-        method, course = self._slopes_method, self.course
+        method, course, site = self._slopes_method, self.course, self.site
         converged = not CONVERGED.isdisjoint(reasons)
         course.converged += converged
-        exact = method.errors.error(method.f) <= max(EXACT * abs(method.f), UNDERFLOW)
-        if self._begin == "slopes" or "diverged" in reasons or (converged and exact):
+        if self._begin == "slopes" or "diverged" in reasons:
             self._enter(Stage.ENDED, self.active)
             return
         self._take_errors()
         if converged:
-            search = self._handed_ranks((2 * AROUND) ** 2 * self.n * method.errors.error(method.f))
-            course.handed = True
+            site.x[...], site.f = self.record.best_x, self.record.best_fun
+            lines = gate.random_lines(self.generator(), gate.line_count(self.n), site.steps)
+            self._place_lines(lines, gate.AT_START)
+            self._enter(Stage.LAST_LOOK, self.active)
+            return
+        size = float(np.abs(method.step).max())
+        factor = min(1.0, max(RECENT_STEPS * size, LEAST_STEP)) if size else 1.0
+        self._continue_with(self._new_ranks(self.record.best_x, factor * site.steps, self._next_key()))
+
+    def _decide_on_end(self, smooth: bool) -> None:
+        """End where quasi-Newton has converged, or let an evolution strategy continue."""
+        method, site = self._slopes_method, self.site
+        error = method.errors.error(method.f)
+        if not smooth:
+            site.x[...] = site.start
+            self._continue_with(self._new_ranks(site.start, site.steps, self._next_key()))
+        elif error <= max(EXACT * abs(method.f), UNDERFLOW):
+            self._enter(Stage.ENDED, self.active)
         else:
-            size = float(np.abs(method.step).max())
-            factor = min(1.0, max(RECENT_STEPS * size, LEAST_STEP)) if size else 1.0
-            search = self._new_ranks(self.record.best_x, factor * self.site.steps, self._next_key())
+            self.course.handed = True
+            self._continue_with(self._handed_ranks((2 * AROUND) ** 2 * self.n * error), ATTEMPT[0])
+
+    def _continue_with(self, search: Strategy, first_look: int = FIRST_LOOK) -> None:
+        """Leave quasi-Newton for an evolution strategy."""
         self.ranks, self.slopes = search, None
         self._enter(Stage.RANKS, search)
-        self._set_look((ATTEMPT[0] if converged else FIRST_LOOK) * self.n)
+        self._set_look(first_look * self.n)
 
     def _take_errors(self) -> None:
         """Keep what quasi-Newton knows about the errors of values."""
@@ -788,7 +816,7 @@ class Portfolio(Strategy):
     @property
     def rows_to_repeat(self) -> Indices:
         """Rows of the candidates to evaluate again, as the evolution strategy asks for."""
-        return NO_ROWS if self.course.stage in (Stage.LOOK, Stage.LOOK_AGAIN) else self.active.rows_to_repeat
+        return NO_ROWS if self.course.stage in LOOKS else self.active.rows_to_repeat
 
     def round_number(self, repeat: int = 0) -> int:
         """Return a number for the current batch, different for each batch and repeat."""
@@ -841,7 +869,7 @@ class Portfolio(Strategy):
         return self._begin, course.by_slopes, 1.0 if smooth else ROUGH_SHARE if course.converged else 0.0
 
     def _name_in(self, stage: Stage) -> str:
-        if stage in (Stage.LOOK, Stage.LOOK_AGAIN):
+        if stage in LOOKS:
             return "look"
         return QuasiNewton.name if stage in WITH_SLOPES else _ranks_class(self.n).name
 

@@ -111,7 +111,7 @@ class RunOptions:
     rng: Seed = option(None,
         "random seed; the same seed gives the same run (default: drawn at random)",
         "--seed", "seed", metavar="N")
-    noise: Treatment | None = option(None,
+    noise: Treatment | None = option("auto",
         "handling of noisy values; auto: detect noise with two extra evaluations every twenty generations; "
         "if noise is found, continue as mix; mix: smaller learning rate of the mean, longer steps; average: "
         "more evaluations per candidate; population: more candidates; none: no detection",

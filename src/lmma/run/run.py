@@ -84,10 +84,10 @@ class Run:
         checkpoint = self.checkpoint = _checkpoint(options.checkpoint)
         if checkpoint is not None:
             options = options.replaced(method=checkpoint.method_to_continue(options.method))
-        self.fun, self.options = fun, options
         self.schedule = _schedule(options.restarts)
         self.setup = setup(fun, x0, sigma0, options)
-        strategy = self.setup.first()
+        self.fun, self.options = fun, self.setup.options
+        options, strategy = self.options, self.setup.first()
         self.seeds = seed_keywords(
             fun, options.args, options.common_random_numbers, variable_names(options.space)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,7 +152,23 @@ def setup(fun: Callable[..., Any], x0: Any, sigma0: Any, options: RunOptions) ->
         user_sigma0 = sigma0 is not None and not _has_names(options.space)
         if not user_sigma0 and warm.sigma0 is not None and not _steps_differ(warm, cls):
             first = warm.sigma0
-    return Setup(cls, start, first, usual, box, options, learned, limits, constraints)
+    found = Setup(cls, start, first, usual, box, options, learned, limits, constraints)
+    if options.noise == "auto" and not _detects_noise(found):
+        return replace(found, options=options.replaced(noise=None))
+    return found
+
+
+def _detects_noise(setup: Setup) -> bool:
+    """Return whether ``noise="auto"`` takes effect.
+
+    It does not where the method has no noise handling, nor where values are used again or polished.
+    """
+    from lmma.run.archive.opening import all_discrete
+
+    options = setup.options
+    return "noise" in setup.cls.supports and not (
+        options.polish or options.archive is not None or all_discrete(setup)
+    )
 
 
 def boundary_warnings(setup: Setup) -> list[str]:

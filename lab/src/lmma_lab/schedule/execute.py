@@ -179,7 +179,7 @@ def _search(task: Solve, objective: WatchedObjective, x0: Array, kept: PartialRu
     # Rosenbrock's local optimum, f = 3.99, still stops, because its values finally vary only by rounding.
     return lmma.minimize(
         objective, x0, task.sigma0, method=find_method(task.method, task.n), rng=task.seed, vectorized=True,
-        stagnation=False, maxfevals=task.budget, ftarget=task.target, tolx=0.0,
+        stagnation=False, noise=None, maxfevals=task.budget, ftarget=task.target, tolx=0.0,
         tolfun=1e-4 * abs(task.target), on_interrupt="raise", checkpoint=kept,
     )  # fmt: skip
 

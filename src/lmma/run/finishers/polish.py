@@ -45,7 +45,7 @@ def check_polish(options: RunOptions, limits: dict[str, Any]) -> None:
     for given, what in (
         (discrete, "integer variables or choices"),
         (options.constraints is not None, "constraints"),
-        (options.noise is not None, f"noise={options.noise!r}"),
+        (options.noise not in (None, "auto"), f"noise={options.noise!r}"),
         (options.common_random_numbers, "common_random_numbers=True"),
         (options.dtype != "float64", f"dtype={options.dtype!r}, which is too coarse for finite differences"),
         (options.quorum < 1, f"quorum={options.quorum:g}, which drops values"),
