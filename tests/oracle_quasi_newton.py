@@ -92,10 +92,15 @@ def search(x, sigma0, draw):
     def curvature_error(tau):
         return 6 * eps() / tau**2
 
+    def resolved(steps):
+        """Return which of the ``steps`` along the columns of L are long compared with the rounding of x."""
+        return (np.abs(steps * L) > 64 * (np.spacing(np.abs(x)) / s)[:, None]).any(axis=0)
+
     def newton_of(g, d, tau, least, low, high):
         """Rescale the columns of L to curvature 1; return the slopes."""
         nonlocal L, inverse
-        r = 1 / np.sqrt(np.clip(np.maximum(np.abs(d), max(curvature_error(tau), least)), low, high))
+        c = np.maximum(np.abs(d), max(curvature_error(tau), least))
+        r = 1 / np.sqrt(np.clip(np.where(resolved(tau), c, 1.0), low, high))
         L, inverse = L * r, None
         return g * r, r
 
@@ -328,7 +333,8 @@ def search(x, sigma0, draw):
                 with np.errstate(all="ignore"):
                     r = y / shat
                 long = np.abs(shat) > 1e-6 * float(np.linalg.norm(shat)) / math.sqrt(n)
-                r = 1 / np.sqrt(np.where(np.isfinite(r) & long & (r > 0), np.clip(r, 0.02, 50.0), 1.0))
+                known = np.isfinite(r) & long & (r > 0) & resolved(a)
+                r = 1 / np.sqrt(np.where(known, np.clip(r, 0.02, 50.0), 1.0))
                 L, g = L * r, g * r
             candidates = [("n", -g)]
             continue

@@ -36,8 +36,8 @@ def test_a_run_needs_no_module_of_posix_systems(python):
         + """
 import numpy as np
 import lmma
-result = lmma.minimize(lambda x: float(x @ x), np.ones(4), 1.0, rng=1, checkpoint="run.npz", maxiter=20)
-assert result.nit == 20
+result = lmma.minimize(lambda x: float(x @ x), np.ones(4), 1.0, rng=1, checkpoint="run.npz", maxiter=10)
+assert result.nit == 10
 """,
     )
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # the names in _PUBLIC, for type checkers; a test compares th
     from lmma.methods.lmma_archive import LMMAESArchive as LMMAESArchive
     from lmma.methods.ma import MAES as MAES
     from lmma.methods.openes import OpenES as OpenES
+    from lmma.methods.portfolio import Portfolio as Portfolio
     from lmma.methods.pulse.method import Pulse as Pulse, PulseFull as PulseFull
     from lmma.methods.quasi_newton import QuasiNewton as QuasiNewton
     from lmma.methods.sepcma import SepCMAES as SepCMAES

@@ -354,8 +354,10 @@ def check_abilities(make: Make) -> None:
     if es.can_inject:
         es.inject(point)
         assert np.any(np.all(es.ask() == point, axis=1)), "an injected point must be among the candidates"
-        saved = es.get_state().get("injection.points", np.empty(0))
-        assert np.shape(saved) == (1, N), "an injected point must be in the state until tell()"
+        saved = [each for name, each in es.get_state().items() if name.endswith("injection.points")]
+        assert [np.shape(each) for each in saved] == [(1, N)], (
+            "an injected point must be in the state until tell()"
+        )
     else:
         _check_rejected(lambda: es.inject(point), "inject() without can_inject")
         es.ask()

@@ -123,7 +123,17 @@ def test_targets_may_be_negative_or_none(result, module):
 
 
 def test_one_step_size_for_each_variable(result):
-    _, outcome = result("sphere", "--x0", "1,1,1", "--sigma0", "1e-30,1e-30,1e-12", "--max-generations", 1)
+    _, outcome = result(
+        "sphere",
+        "--x0",
+        "1,1,1",
+        "--sigma0",
+        "1e-30,1e-30,1e-12",
+        "--max-generations",
+        1,
+        "--values",
+        "ranks",
+    )
     assert outcome["x"][:2] == [1.0, 1.0]
     assert outcome["x"][2] != 1.0
 
@@ -185,7 +195,7 @@ def test_an_option_means_what_its_argument_means(result, module, words, argument
 
 
 def test_tolerances_are_passed_on(result):
-    _, outcome = result("sphere", "--dim", 3, "--target", "none", "--tolx", 0.1)
+    _, outcome = result("sphere", "--dim", 3, "--target", "none", "--tolx", 0.1, "--values", "ranks")
     assert outcome["reason"] == "tolx"
     assert 1e-8 < outcome["fun"] < 1
 
@@ -217,7 +227,7 @@ def test_an_objective_that_breaks_for_good_ends_the_run(result, module):
 
 
 def test_the_run_is_drawn(result, drawn, tmp_path):
-    result("sphere", "--dim", 3, "--seed", 1, "--plot", "a.svg")
+    result("ellipsoid", "--dim", 3, "--seed", 1, "--values", "ranks", "--plot", "a.svg")
     texts, curves = drawn("a.svg")
     assert {"best value", "evaluations", "target 1e-10"} <= set(texts)
     assert sum(points > 10 for points in curves) == 2  # the value and the step size
@@ -241,7 +251,7 @@ def test_only_files_that_were_asked_for_appear(result, tmp_path):
     (["minimize", "sphere", "--dim", "0"], "at least 1"),
     (["minimize", "sphere", "--dim", "2.5"], "whole number"),
     (["minimize", "sphere", "--popsize", "1"], "--popsize must be at least 2"),
-    (["minimize", "sphere", "--max-evaluations", "3"], "--max-evaluations"),
+    (["minimize", "sphere", "--values", "ranks", "--max-evaluations", "3"], "--max-evaluations"),
     (["minimize", "sphere", "--max-time", "soon"], "expected a number"),
     (["minimize", "sphere", "--tolx", "-1"], "at least 0"),
     (["minimize", "sphere", "--x0", "a,b"], "--x0 must be comma-separated numbers"),

@@ -14,8 +14,19 @@ def sphere(x):
 
 def test_a_checkpoint_of_the_command_line(shown, capsys, tmp_path):
     file, log = tmp_path / "run.npz", tmp_path / "run.jsonl"
-    words = ["minimize", "ellipsoid", "--dim", "8", "--seed", "1", "--max-evaluations", "300"]
-    main([*words, "--checkpoint", str(file), "--log", str(log), "--json"])
+    words = [
+        "minimize",
+        "ellipsoid",
+        "--dim",
+        "8",
+        "--seed",
+        "1",
+        "--max-evaluations",
+        "300",
+        "--values",
+        "ranks",
+    ]
+    main([*words, "--noise", "none", "--checkpoint", str(file), "--log", str(log), "--json"])
     capsys.readouterr()
     said = shown(file)
     assert said["method"].startswith("pulse-full, n = 8, 10 candidates per generation")

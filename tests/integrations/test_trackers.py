@@ -24,7 +24,7 @@ def sphere(x):
 
 
 def minimised(callback, **options):
-    given = {"rng": 1, "maxiter": 40, **options}
+    given = {"rng": 1, "maxiter": 40, "values": "ranks", "noise": None, **options}
     return lmma.minimize(sphere, np.full(4, 2.0), 0.5, callback=callback, **given)
 
 

@@ -66,7 +66,13 @@ def test_a_plateau_of_the_start_is_left_by_longer_steps():
 def test_tiny_values_are_optimised_as_large_ones_are(factor):
     def run(factor, **budget):
         return lmma.minimize(
-            lambda X: factor * np.sum(X**2, axis=1), np.ones(10), 1.0, rng=1, vectorized=True, **budget
+            lambda X: factor * np.sum(X**2, axis=1),
+            np.ones(10),
+            1.0,
+            values="ranks",
+            rng=1,
+            vectorized=True,
+            **budget,
         )
 
     plain, tiny = run(1.0), run(factor)
@@ -82,7 +88,7 @@ def test_the_last_digits_of_the_precision_are_convergence(n, offset, dtype):
     def fun(X):
         return (np.sum((X - 0.3) ** 2, axis=1) + offset).astype(dtype)
 
-    result = lmma.minimize(fun, np.ones(n), 1.0, rng=1, vectorized=True, dtype=dtype)
+    result = lmma.minimize(fun, np.ones(n), 1.0, values="ranks", rng=1, vectorized=True, dtype=dtype)
     assert (result.reason, result.success) == ("tolfun", True)
 
 
@@ -90,7 +96,7 @@ def test_a_warm_start_keeps_the_scale_of_values():
     def sphere(X):
         return np.sum(X**2, axis=1)
 
-    first = lmma.minimize(sphere, np.ones(5), 1.0, rng=1, vectorized=True)
+    first = lmma.minimize(sphere, np.ones(5), 1.0, values="ranks", rng=1, vectorized=True)
     again = lmma.minimize(sphere, first, rng=2, vectorized=True)
     assert (again.reason, again.nfev < first.nfev) == ("tolfun", True)
 

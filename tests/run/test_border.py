@@ -133,7 +133,9 @@ def test_one_file_for_checkpoint_and_log_is_rejected(tmp_path):
 
 
 def test_budgets_may_be_floats_and_infinite():
-    result = lmma.minimize(sphere, np.ones(2), 1.0, rng=1, maxfevals=1e2, maxiter=float("inf"))
+    result = lmma.minimize(
+        sphere, np.ones(2), 1.0, values="ranks", rng=1, maxfevals=1e2, maxiter=float("inf")
+    )
     assert (result.reason, result.nfev <= 100) == ("maxfevals", True)
 
 
@@ -235,7 +237,7 @@ def sorts(X):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_vectorised_objective_that_works_in_place_is_rejected_at_once(fun, workers):
     with pytest.raises(ValueError, match=r"must not modify.*X = X.copy\(\)"):
-        lmma.minimize(fun, np.ones(3), 1.0, vectorized=True, workers=workers, rng=1)
+        lmma.minimize(fun, np.ones(3), 1.0, values="ranks", vectorized=True, workers=workers, rng=1)
 
 
 def compiled(X):
@@ -246,7 +248,9 @@ def compiled(X):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_vectorised_objective_that_wants_a_writable_buffer_gets_one(workers):
-    result = lmma.minimize(compiled, np.ones(3), 1.0, vectorized=True, workers=workers, rng=1, maxiter=20)
+    result = lmma.minimize(
+        compiled, np.ones(3), 1.0, values="ranks", vectorized=True, workers=workers, rng=1, maxiter=20
+    )
     assert (result.failures, result.nit) == (0, 20)
     assert result.fun == compiled(result.x[None].copy())[0]
 
@@ -260,7 +264,7 @@ def test_a_writable_buffer_is_compared_afterwards():
         return values
 
     calls = []
-    result = lmma.minimize(fun, np.ones(3), 1.0, vectorized=True, rng=1, maxiter=5)
+    result = lmma.minimize(fun, np.ones(3), 1.0, values="ranks", vectorized=True, rng=1, maxiter=5)
     assert result.failed == {"WorksInPlace": 2 * len(calls[0])}
     assert len(calls) == 5  # the first, rejected call did not return
 
@@ -418,13 +422,13 @@ def test_a_stopping_rule_that_fails_ends_the_run_with_the_best(where, monkeypatc
         return plain(self, given)
 
     monkeypatch.setattr(Stagnation, where, fails)
-    result = lmma.minimize(sphere, np.ones(4), 1.0, rng=1)
+    result = lmma.minimize(sphere, np.ones(4), 1.0, values="ranks", rng=1)
     assert result.reason == "strategy"
     assert "a stopping rule failed: OverflowError: too large" in result.message
     assert result.fun == sphere(result.x)
     monkeypatch.setattr(Stagnation, "check", lambda self, now: 1 / 0)  # before anything was evaluated
     with pytest.raises(ZeroDivisionError):
-        lmma.minimize(sphere, np.ones(4), 1.0, rng=1)
+        lmma.minimize(sphere, np.ones(4), 1.0, values="ranks", rng=1)
 
 
 def test_a_strategy_that_never_gave_a_candidate_is_a_mistake(monkeypatch):

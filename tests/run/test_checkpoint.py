@@ -83,11 +83,11 @@ def test_failures_are_remembered(tmp_path):
 def test_a_finished_run_returns_its_result_again_and_continues_with_a_larger_budget(tmp_path):
     file = tmp_path / "run.npz"
     options = {"sigma0": 1.0, "vectorized": True, "tolfun": 0, "checkpoint": file}  # the file has the seed
-    first = lmma.minimize(spheres, np.ones(4), maxfevals=400, **options)
-    again = lmma.minimize(spheres, np.ones(4), maxfevals=400, **options)
+    first = lmma.minimize(spheres, np.ones(4), values="ranks", maxfevals=400, **options)
+    again = lmma.minimize(spheres, np.ones(4), values="ranks", maxfevals=400, **options)
     assert (first.nfev, first.fun, first.message) == (again.nfev, again.fun, again.message)
     assert np.array_equal(first.x, again.x)
-    more = lmma.minimize(spheres, np.ones(4), maxfevals=800, **options)
+    more = lmma.minimize(spheres, np.ones(4), values="ranks", maxfevals=800, **options)
     assert more.nfev == 800
     assert more.fun < first.fun
 
@@ -173,13 +173,17 @@ def test_damage_is_noticed_a_thousand_times(tmp_path):
 
 def test_swapped_arrays_are_noticed(tmp_path):
     file = tmp_path / "run.npz"
-    lmma.minimize(spheres, np.ones(4), 1.0, rng=1, maxiter=5, vectorized=True, checkpoint=file)
+    lmma.minimize(
+        spheres, np.ones(4), 1.0, values="ranks", rng=1, maxiter=5, vectorized=True, checkpoint=file
+    )
     arrays = dict(np.load(file))
     mean, best = "strategy.mean", "strategy.record.best_x"
     arrays[mean], arrays[best] = arrays[best], arrays[mean]
     np.savez(file, **arrays)
     with pytest.raises(CheckpointError, match="checksum"):
-        lmma.minimize(spheres, np.ones(4), 1.0, rng=1, maxiter=5, vectorized=True, checkpoint=file)
+        lmma.minimize(
+            spheres, np.ones(4), 1.0, values="ranks", rng=1, maxiter=5, vectorized=True, checkpoint=file
+        )
 
 
 class Evil:
@@ -224,7 +228,7 @@ def test_a_declared_size_is_not_believed(tmp_path, monkeypatch):
 
 def test_the_file_is_an_ordinary_archive_with_a_readable_header(tmp_path):
     file = tmp_path / "run.npz"
-    lmma.minimize(spheres, np.ones(4), 1.0, rng=1, maxiter=5, vectorized=True,
+    lmma.minimize(spheres, np.ones(4), 1.0, values="ranks", rng=1, maxiter=5, vectorized=True,
                   checkpoint=Checkpoint(file, extra={"command": ["minimize", "sphere"]}))  # fmt: skip
     with np.load(file, allow_pickle=False) as archive:
         header = json.loads(archive["header"].tobytes())
@@ -238,7 +242,14 @@ def test_the_file_is_an_ordinary_archive_with_a_readable_header(tmp_path):
 def test_the_previous_checkpoint_is_kept(tmp_path):
     file = tmp_path / "run.npz"
     lmma.minimize(
-        spheres, np.ones(4), 1.0, rng=1, maxiter=5, vectorized=True, checkpoint=Checkpoint(file, every=0)
+        spheres,
+        np.ones(4),
+        1.0,
+        values="ranks",
+        rng=1,
+        maxiter=5,
+        vectorized=True,
+        checkpoint=Checkpoint(file, every=0),
     )
     generations = [read(path)[0]["counters"]["generation"] for path in (previous(file), file)]
     assert generations[0] <= generations[1] == 5
@@ -248,8 +259,8 @@ def test_the_previous_checkpoint_is_kept(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.npz", "run.npz.prev"]
     shutil.copy(previous(file), file)  # as the message says
     options = {"rng": 1, "maxiter": 9, "vectorized": True}
-    result = lmma.minimize(spheres, np.ones(4), 1.0, checkpoint=file, **options)
-    assert np.array_equal(result.x, lmma.minimize(spheres, np.ones(4), 1.0, **options).x)
+    result = lmma.minimize(spheres, np.ones(4), 1.0, values="ranks", checkpoint=file, **options)
+    assert np.array_equal(result.x, lmma.minimize(spheres, np.ones(4), 1.0, values="ranks", **options).x)
 
 
 def test_a_path_that_cannot_be_written_is_rejected_before_the_run(tmp_path):
@@ -282,11 +293,11 @@ def test_an_interrupted_run_saves_where_it_was(tmp_path):
         return float(x @ x)
 
     options = {"sigma0": 1.0, "rng": 1, "maxiter": 30}
-    result = lmma.minimize(fun, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
+    result = lmma.minimize(fun, np.ones(4), values="ranks", checkpoint=tmp_path / "run.npz", **options)
     assert (result.reason, result.nit) == ("interrupted", 99 // 8)
     assert read(tmp_path / "run.npz")[0]["counters"]["generation"] == 99 // 8
-    resumed = lmma.minimize(fun, np.ones(4), checkpoint=tmp_path / "run.npz", **options)
-    assert np.array_equal(resumed.x, lmma.minimize(fun, np.ones(4), **options).x)
+    resumed = lmma.minimize(fun, np.ones(4), values="ranks", checkpoint=tmp_path / "run.npz", **options)
+    assert np.array_equal(resumed.x, lmma.minimize(fun, np.ones(4), values="ranks", **options).x)
 
 
 SCRIPT = """

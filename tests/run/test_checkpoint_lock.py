@@ -24,7 +24,7 @@ def spheres(X):
 
 
 def run(file, **options):
-    options = {"vectorized": True, "rng": 1, "maxiter": 5, "checkpoint": file} | options
+    options = {"vectorized": True, "values": "ranks", "rng": 1, "maxiter": 5, "checkpoint": file} | options
     return lmma.minimize(spheres, np.ones(4), 1.0, **options)
 
 

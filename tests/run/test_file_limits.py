@@ -77,7 +77,15 @@ def test_a_checkpoint_does_not_enlarge_the_population_beyond_reason(tmp_path):
 
     def run(maxfevals):
         return lmma.minimize(
-            sphere, np.ones(4), 0.5, rng=1, restarts=3, tolfun=1.0, maxfevals=maxfevals, checkpoint=file
+            sphere,
+            np.ones(4),
+            0.5,
+            values="ranks",
+            rng=1,
+            restarts=3,
+            tolfun=1.0,
+            maxfevals=maxfevals,
+            checkpoint=file,
         )
 
     run(600)

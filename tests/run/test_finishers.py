@@ -48,7 +48,7 @@ def test_a_finisher_that_fails_is_a_warning(module, options, monkeypatch):
         raise ZeroDivisionError("by accident")
 
     monkeypatch.setattr(module, name, fails)
-    result = lmma.minimize(fun, np.ones(5), 0.5, **settings)
+    result = lmma.minimize(fun, np.ones(5), 0.5, values="ranks", **settings)
     assert result.nit == 60
     assert result.x.shape == (5,)
     assert len(result.warnings) == 1

@@ -156,7 +156,7 @@ def test_a_vectorised_objective_that_raises_is_called_once():
         raise ValueError("operands could not be broadcast together")
 
     with pytest.raises(ValueError, match="broadcast"):
-        lmma.minimize(fun, START, 1.0, rng=1, vectorized=True)
+        lmma.minimize(fun, START, 1.0, values="ranks", rng=1, vectorized=True)
     assert len(calls) == 1
 
 
@@ -174,7 +174,9 @@ def test_no_checkpoint_is_left_of_a_run_that_never_had_a_value(tmp_path):
     file = tmp_path / "run.npz"
     raises(RuntimeError("mesh"), checkpoint=file)
     assert not file.exists()
-    result = lmma.minimize(lambda x: float(x @ x), START, 1.0, rng=1, maxfevals=50, checkpoint=file)
+    result = lmma.minimize(
+        lambda x: float(x @ x), START, 1.0, values="ranks", rng=1, maxfevals=50, checkpoint=file
+    )
     assert result.failures == 0
 
 

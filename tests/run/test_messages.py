@@ -70,7 +70,7 @@ def test_an_unpicklable_objective_is_named_as_such():
 
 def test_a_vectorized_objective_without_a_result_is_said_to_return_none():
     with pytest.raises(TypeError, match="for 8 rows; got None"):
-        lmma.minimize(lambda X: None, np.ones(4), vectorized=True, maxfevals=50)
+        lmma.minimize(lambda X: None, np.ones(4), values="ranks", vectorized=True, maxfevals=50)
 
 
 def test_a_checkpoint_needs_a_file_name():
@@ -105,10 +105,12 @@ def test_a_missed_target_is_to_be_sought_elsewhere_unless_the_tolerance_is_large
         return float(np.sum(x * x - 10 * np.cos(2 * np.pi * x) + 10))
 
     start = np.full(4, 3.1)
-    missed = lmma.minimize(valleys, start, 0.1, ftarget=1e-9, rng=0, maxfevals=20_000)
+    missed = lmma.minimize(valleys, start, 0.1, values="ranks", ftarget=1e-9, rng=0, maxfevals=20_000)
     assert "smaller tol" not in missed.message
     assert "ftarget = 1e-09 was not reached; set restarts= to search elsewhere." in missed.message
-    loose = lmma.minimize(valleys, start, 0.1, ftarget=1e-9, rng=0, maxfevals=20_000, tolfun=1e-2)
+    loose = lmma.minimize(
+        valleys, start, 0.1, values="ranks", ftarget=1e-9, rng=0, maxfevals=20_000, tolfun=1e-2
+    )
     assert loose.reason == "tolfun"
     assert "set a smaller tolfun. The target ftarget = 1e-09 was not reached." in loose.message
 
@@ -122,7 +124,9 @@ def test_ties_are_not_explained_by_rounding_if_constraints_cannot_be_met():
 
 
 def test_a_whole_limit_is_shown_without_a_fraction():
-    assert lmma.minimize(sphere, np.ones(4), rng=0, maxfevals=100.0).message.endswith("maxfevals = 100.")
+    assert lmma.minimize(sphere, np.ones(4), values="ranks", rng=0, maxfevals=100.0).message.endswith(
+        "maxfevals = 100."
+    )
 
 
 @pytest.mark.parametrize(("content", "words"), [

@@ -29,7 +29,7 @@ def test_returns_a_real_optimize_result_that_holds_what_was_evaluated():
         seen.append(x.copy())
         return sphere(x)
 
-    result = lmma.minimize(f, np.full(8, 3.0), 1.0, rng=1)
+    result = lmma.minimize(f, np.full(8, 3.0), 1.0, values="ranks", noise=None, rng=1)
     assert isinstance(result, scipy.optimize.OptimizeResult)
     assert result.success
     assert result.fun == sphere(result.x) < 1e-10
@@ -67,7 +67,7 @@ def test_an_objective_may_alter_what_it_is_given():
     ],
 )
 def test_the_message_says_why_it_stopped_and_which_argument_changes_that(options, reason, word):
-    result = lmma.minimize(spheres, np.ones(4), 1.0, rng=1, vectorized=True, **options)
+    result = lmma.minimize(spheres, np.ones(4), 1.0, values="ranks", rng=1, vectorized=True, **options)
     assert result.reason == reason
     assert word in result.message
     assert result.success == (reason in ("ftarget", "tolx", "tolfun"))
@@ -121,14 +121,14 @@ def test_a_failing_objective_is_counted_ranked_last_and_reported():
             raise RuntimeError("too hot")
         return math.nan if x[1] > 1.2 else sphere(x)
 
-    result = lmma.minimize(f, np.ones(3), 0.5, rng=1, ftarget=1e-8)
+    result = lmma.minimize(f, np.ones(3), 0.5, values="ranks", rng=1, ftarget=1e-8)
     assert result.success
     assert result.failures > 0
     kinds = {error.kind for error in result.errors}
     assert "RuntimeError" in kinds
     assert any("too hot" in error.traceback for error in result.errors)
     with pytest.raises(RuntimeError, match="too hot"):
-        lmma.minimize(f, np.ones(3), 0.5, rng=1, on_error="raise")
+        lmma.minimize(f, np.ones(3), 0.5, values="ranks", rng=1, on_error="raise")
 
 
 @pytest.mark.parametrize("bad", [np.zeros(2), None, "1.0", [1.0]])
@@ -161,7 +161,7 @@ def test_a_vectorized_objective_of_the_wrong_shape_is_reported():
 )
 def test_bad_input_is_rejected_with_the_remedy(options, error, words):
     with pytest.raises(error, match=words):
-        lmma.minimize(sphere, np.ones(3), **{"sigma0": 1.0, **options})
+        lmma.minimize(sphere, np.ones(3), values="ranks", **{"sigma0": 1.0, **options})
 
 
 def test_an_objective_may_say_that_it_is_vectorised():
@@ -190,7 +190,9 @@ def test_auto_takes_active_cma_es_for_few_variables_with_constraints():
 
     below = [lambda x: x[0] + 1]
     assert chosen(3, constraints=below) == "acma-es"
-    assert chosen(3) == chosen(9, constraints=below) == "pulse-full"
+    assert chosen(3, values="ranks") == chosen(9, constraints=below) == "pulse-full"
+    assert chosen(3) == chosen(9) == "portfolio"
+    assert chosen(3, popsize=20) == chosen(3, noise="mix") == chosen(3, inject=np.zeros(3)) == "pulse-full"
     assert chosen(3, constraints=below, constraint_handling="rank") == "pulse-full"  # ranks alone
 
 
@@ -207,8 +209,10 @@ def test_auto_takes_active_cma_es_for_few_variables_with_integers():
 
 def test_a_strategy_may_be_chosen_by_auto_as_a_run_is():
     space = lmma.Space(a=lmma.Real(0, 1), b=lmma.Integer(0, 9), c=lmma.Choice(["x", "y", "z"]))
-    assert lmma.strategy("auto", np.ones(300), 1.0, rng=1).name == "pulse-full"
-    assert lmma.strategy("auto", np.ones(301), 1.0, rng=1).name == "pulse"
+    assert lmma.strategy("auto", np.ones(300), 1.0, rng=1, values="ranks").name == "pulse-full"
+    assert lmma.strategy("auto", np.ones(301), 1.0, rng=1, values="ranks").name == "pulse"
+    assert lmma.strategy("auto", np.ones(300), 1.0, rng=1).name == "portfolio"
+    assert lmma.strategy("auto", np.ones(300), 1.0, rng=1, popsize=20).name == "pulse-full"
     assert lmma.strategy("auto", np.ones(3), 1.0, rng=1, integrality=[0, 1, 0]).name == "acma-es"
     assert lmma.strategy("auto", space, rng=1).name == "acma-es"
     assert lmma.minimize(lambda a, b, c: a + b, space, rng=1, maxiter=1).method == "acma-es"
@@ -228,7 +232,9 @@ def test_a_checkpoint_keeps_the_method_that_auto_chose_at_the_start(tmp_path, mo
     file = tmp_path / "run.npz"
 
     def run(budget):
-        return lmma.minimize(sphere, np.ones(30), 1.0, rng=1, maxfevals=budget, checkpoint=file)
+        return lmma.minimize(
+            sphere, np.ones(30), 1.0, values="ranks", rng=1, maxfevals=budget, checkpoint=file
+        )
 
     assert run(500).method == "pulse-full"
     registry = sys.modules["lmma.methods.registry"]  # lmma.methods is a function

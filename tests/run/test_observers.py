@@ -16,7 +16,9 @@ def spheres(X):
 
 
 def run(fun=spheres, x0=(1.0, 1.0, 1.0), sigma0=1.0, **options):
-    return lmma.minimize(fun, np.array(x0), sigma0, **{"vectorized": True, "rng": 1} | options)
+    return lmma.minimize(
+        fun, np.array(x0), sigma0, **{"vectorized": True, "values": "ranks", "rng": 1} | options
+    )
 
 
 def records_of(path):

@@ -114,7 +114,7 @@ EXAMPLES = {
     "checkpoint": ("a.npz", "a.npz"), "log": ("a.jsonl", "a.jsonl"), "dtype": ("float32", "float32"),
     "threads": ("2", 2), "noise": ("average", "average"), "constants": ("m=20", {"m": 20}),
     "constraints": ("math:hypot", math.hypot), "constraint_handling": ("rank", "rank"),
-    "feasibility_tol": ("1e-6", 1e-6), "archive": ("runs.db", "runs.db"),
+    "feasibility_tol": ("1e-6", 1e-6), "values": ("ranks", "ranks"), "archive": ("runs.db", "runs.db"),
 }  # fmt: skip
 
 
@@ -194,7 +194,7 @@ class LuckyNumber(Rule):
 
 def test_a_new_rule_is_one_class():
     def run(**options):
-        given = RunOptions(rng=1, **options)
+        given = RunOptions(rng=1, values="ranks", **options)
         return Run(lambda x: x @ x, [1.0, 2.0], 0.5, given, rules=[LuckyNumber()]).execute()
 
     result = run()
@@ -206,7 +206,7 @@ def test_a_new_rule_is_one_class():
 
 
 def test_a_new_rule_changes_no_other_run():
-    assert lmma.minimize(lambda x: x @ x, [1.0, 2.0], 0.5, rng=1).reason == "tolfun"
+    assert lmma.minimize(lambda x: x @ x, [1.0, 2.0], 0.5, values="ranks", rng=1).reason == "tolfun"
     assert "lucky" not in ENDINGS
 
 

@@ -18,7 +18,7 @@ def sphere(x):
 
 
 def solved(fun=ROTATED, x0=START, sigma0=3.0, **options):
-    given = {"rng": 1, "vectorized": fun is ROTATED, "maxfevals": 6000} | options
+    given = {"rng": 1, "vectorized": fun is ROTATED, "maxfevals": 6000, "values": "ranks"} | options
     return lmma.minimize(fun, x0, sigma0, **given)
 
 

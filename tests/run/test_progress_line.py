@@ -88,8 +88,8 @@ def test_a_run_tells_its_line_where_it_began(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(ProgressLine, "__init__", spy)
     options = {"rng": 1, "checkpoint": tmp_path / "run.npz", "progress": True}
-    first = lmma.minimize(lambda x: float(x @ x), np.ones(5), 0.5, maxfevals=80, **options)
-    lmma.minimize(lambda x: float(x @ x), np.ones(5), 0.5, maxfevals=160, **options)
+    first = lmma.minimize(lambda x: float(x @ x), np.ones(5), 0.5, values="ranks", maxfevals=80, **options)
+    lmma.minimize(lambda x: float(x @ x), np.ones(5), 0.5, values="ranks", maxfevals=160, **options)
     assert lines[0]["begun"] == (0, 0.0)
     assert lines[1]["begun"][0] == first.nfev
     assert lines[1]["begun"][1] > 0
@@ -127,7 +127,9 @@ def test_noise_is_shown_as_long_as_it_is_treated():
 
 
 def test_a_finished_run_has_no_time_left(capsys):
-    result = lmma.minimize(lambda x: float(x @ x), np.ones(4), 0.5, rng=1, maxfevals=10**6, progress=True)
+    result = lmma.minimize(
+        lambda x: float(x @ x), np.ones(4), 0.5, values="ranks", rng=1, maxfevals=10**6, progress=True
+    )
     assert result.reason == "tolfun"
     last = capsys.readouterr().err.splitlines()[-1]
     assert "done" in last

@@ -65,7 +65,7 @@ def test_a_step_size_that_is_none_ends_a_leg(sigma, monkeypatch):
     monkeypatch.setattr(lmma.numerics.stepsize.CSA, "factor", lambda self: next(broken, None) or factor(self))
     if sigma == 0.0:
         monkeypatch.setattr(lmma.numerics.stepsize.CSA, "factor", lambda self: 1e-200)
-    result = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=3, restarts=1, tolx=0, tolfun=0,
+    result = lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", vectorized=True, rng=3, restarts=1, tolx=0, tolfun=0,
                            maxfevals=5000)  # fmt: skip
     assert result.runs[0].reason == "numerical"
 
@@ -88,7 +88,7 @@ def test_a_run_that_only_fails_stops_early_and_says_why():
             return float("nan")  # otherwise the error is raised
         raise OSError("licence server is down")
 
-    result = lmma.minimize(fun, np.ones(3), 1.0, rng=1, restarts=3)
+    result = lmma.minimize(fun, np.ones(3), 1.0, values="ranks", rng=1, restarts=3)
     assert result.reason == "failures"
     assert (result.nit, len(result.runs)) == (3, 1)
     assert not result.success
@@ -213,8 +213,8 @@ def test_later_restarts_begin_elsewhere_and_the_first_at_x0():
 
 
 def test_restarts_do_not_change_the_first_run():
-    alone = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=1)
-    more = lmma.minimize(spheres, np.ones(3), 1.0, vectorized=True, rng=1, restarts=2)
+    alone = lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", vectorized=True, rng=1)
+    more = lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", vectorized=True, rng=1, restarts=2)
     assert more.runs[0].evaluations == alone.nfev
     assert more.runs[0].best_fun == alone.fun
     assert [run.popsize for run in more.runs] == [7, 14, 28]

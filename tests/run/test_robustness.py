@@ -144,7 +144,9 @@ def test_a_value_that_is_not_finite_counts_as_failed_and_is_never_the_best(bad):
 
 
 def test_a_wrong_type_now_and_then_is_a_failure():
-    result = lmma.minimize(lambda x: None if x[0] > 1.2 else sphere(x), np.ones(3), 0.5, rng=3, ftarget=1e-6)
+    result = lmma.minimize(
+        lambda x: None if x[0] > 1.2 else sphere(x), np.ones(3), 0.5, values="ranks", rng=3, ftarget=1e-6
+    )
     assert result.success
     assert result.failed["WrongType"] > 0
 
@@ -159,7 +161,7 @@ def test_an_exception_in_a_vectorised_objective_fails_all_its_rows():
             raise OSError("once")
         return spheres(X)
 
-    result = lmma.minimize(fun, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=6)
+    result = lmma.minimize(fun, np.ones(3), 1.0, values="ranks", rng=1, vectorized=True, maxiter=6)
     assert result.failed == {"OSError": 7}
     assert result.failures == 7
 
@@ -172,14 +174,16 @@ def test_every_result_can_be_printed():
 
 
 def test_a_thinned_history_is_kept_unless_switched_off():
-    result = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=200, history=50)
+    result = lmma.minimize(
+        spheres, np.ones(3), 1.0, values="ranks", rng=1, vectorized=True, maxiter=200, history=50
+    )
     assert len(result.history["evaluations"]) <= 51
     assert result.history["evaluations"][-1] == result.nfev
     assert result.history["best_fun"][-1] == result.fun
     short = {"rng": 1, "vectorized": True, "maxiter": 2}
-    assert "history" not in lmma.minimize(spheres, np.ones(3), 1.0, **short, history=False)
-    assert len(lmma.minimize(spheres, np.ones(3), 1.0, **short).history["evaluations"]) == 2
-    long = lmma.minimize(spheres, np.ones(3), 1.0, rng=1, vectorized=True, maxiter=2500, tolx=0, tolfun=0,
+    assert "history" not in lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", **short, history=False)
+    assert len(lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", **short).history["evaluations"]) == 2
+    long = lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", rng=1, vectorized=True, maxiter=2500, tolx=0, tolfun=0,
                          stagnation=False)  # fmt: skip
     assert 500 <= len(long.history["evaluations"]) <= 1000
     assert long.history["generation"][-1] == long.nit
@@ -222,7 +226,7 @@ def test_progress_names_restarts_and_failures(capsys):
     def fun(x):
         return np.nan if x[0] > 1 else sphere(x)
 
-    lmma.minimize(fun, np.ones(3), 0.5, rng=1, restarts=1, maxfevals=5000, progress=True)
+    lmma.minimize(fun, np.ones(3), 0.5, values="ranks", rng=1, restarts=1, maxfevals=5000, progress=True)
     last = capsys.readouterr().err.splitlines()[-1]
     assert "restart 1" in last
     assert "failed" in last

@@ -107,7 +107,9 @@ def test_a_shape_that_cannot_be_computed_does_not_lose_the_result(tmp_path, monk
         raise np.linalg.LinAlgError("SVD did not converge")
 
     monkeypatch.setattr(MetricOperator, "axis_ratio", broken)
-    result = lmma.minimize(ellipsoid, np.ones(4), 0.5, rng=1, maxiter=120, log=tmp_path / "run.jsonl")
+    result = lmma.minimize(
+        ellipsoid, np.ones(4), 0.5, values="ranks", rng=1, maxiter=120, log=tmp_path / "run.jsonl"
+    )
     assert result.reason == records_of(tmp_path / "run.jsonl")[-1]["reason"] == "maxiter"
 
 
@@ -118,7 +120,7 @@ def test_a_short_run_has_a_record_of_every_generation_and_ends_with_its_shape(re
     monkeypatch.setattr(json_log, "ALLOWANCE", -1.0)  # no time is left to look, except at the end
     log = tmp_path / "run.jsonl"
     limit = {"maxfevals": 900} if reason == "maxfevals" else {"ftarget": 1e-3}
-    result = lmma.minimize(ellipsoid, np.ones(8), 0.5, rng=1, log=log, **limit)
+    result = lmma.minimize(ellipsoid, np.ones(8), 0.5, values="ranks", rng=1, log=log, **limit)
     records = records_of(log)
     assert result.reason == records[-1]["reason"] == reason
     first = [record["generation"] for record in records if record["generation"] <= FIRST]
@@ -148,7 +150,7 @@ def test_lengths_in_a_box_are_relative_to_its_widths(tmp_path):
         def fun(x, unit=unit):
             return float(np.sum((x / unit - 0.3) ** 2))
 
-        lmma.minimize(fun, 0.5 * unit, bounds=list(zip(np.zeros(4), unit, strict=True)), rng=1, maxiter=30,
+        lmma.minimize(fun, 0.5 * unit, values="ranks", bounds=list(zip(np.zeros(4), unit, strict=True)), rng=1, maxiter=30,
                       log=log, tolx=0, tolfun=0)  # fmt: skip
         columns[name] = records_of(log)
         assert columns[name][0]["run"]["relative"] is True

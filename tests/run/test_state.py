@@ -181,7 +181,9 @@ def test_a_saved_run_is_understood_without_a_strategy(tmp_path):
     from lmma._archive import read
 
     file = tmp_path / "run.npz"
-    lmma.minimize(lambda x: float(x @ x), np.ones(3), 1.0, rng=1, restarts=2, tolx=0.1, checkpoint=file)
+    lmma.minimize(
+        lambda x: float(x @ x), np.ones(3), 1.0, values="ranks", rng=1, restarts=2, tolx=0.1, checkpoint=file
+    )
     saved = SavedRun.of(Saved(*read(file)))
     assert len(saved.finished) == 2
     assert saved.plan.number == 2

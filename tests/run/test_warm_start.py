@@ -46,7 +46,9 @@ def test_default_steps_have_the_scale_of_the_start_or_of_the_box(x0, bounds, sig
 
 
 def test_a_warm_start_begins_at_the_mean_with_the_final_step_size():
-    first = lmma.minimize(spheres, np.full(100, 3.0), 1.0, rng=1, vectorized=True, maxfevals=1000)
+    first = lmma.minimize(
+        spheres, np.full(100, 3.0), 1.0, values="ranks", rng=1, vectorized=True, maxfevals=1000
+    )
     assert np.linalg.norm(first.x - first.mean) > 0.1
     X = first_generation(first, 1e-9)
     np.testing.assert_allclose(X, np.tile(first.mean, (len(X), 1)), atol=1e-6)

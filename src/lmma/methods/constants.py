@@ -7,7 +7,7 @@ pass them as ``**{"name": value}``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy.typing as npt
 
@@ -40,6 +40,7 @@ class Constants(TypedDict, total=False):
     mirrored: bool
     update: Update  # of ma-es
     z_star: float  # of lm-cma-es
+    begin: Literal["look", "slopes", "ranks"]  # of portfolio
     base: float
     sampling: Sampling
     learning_rate: float  # of open-es

@@ -1138,8 +1138,14 @@ class QuasiNewtonMethod(Method):
         self._try({Direction.NEWTON: -self.g}, lowest)
 
     def _significant(self, d: Vector) -> Vector:
-        """Return the magnitudes of second derivatives, at least their error."""
-        return np.maximum(np.abs(d), np.maximum(self._curvature_error(), 1e-8))
+        """Return the magnitudes of second derivatives, at least their error; 1 if x was not resolved."""
+        least = np.maximum(self._curvature_error(), 1e-8)
+        return np.where(self._resolved(), np.maximum(np.abs(d), least), 1.0)
+
+    def _resolved(self) -> npt.NDArray[np.bool_]:
+        """Return whether the steps of the last stencil were long compared with the rounding of x."""
+        ulps = np.spacing(np.abs(self.mean)) / self._steps0
+        return np.asarray((np.abs(self.stencil.a * self.model.L) > LAST_DIGITS * ulps[:, None]).any(axis=0))
 
     def _curvature_error(self) -> Vector:
         """Return the errors of the second derivatives of the last stencil; 0 where it has no size."""
@@ -1336,7 +1342,7 @@ class QuasiNewtonMethod(Method):
         model = self.model
         ratios = model.y / model.s
         long = np.abs(model.s) > 1e-6 * float(np.linalg.norm(model.s)) / math.sqrt(self.n)
-        known = np.isfinite(ratios) & long & (ratios > 0)
+        known = np.isfinite(ratios) & long & (ratios > 0) & self._resolved()
         factors = 1 / np.sqrt(np.where(known, np.clip(ratios, 0.02, 50.0), 1.0))
         model.rescale(factors)
         self.g = self.g * factors

@@ -395,7 +395,8 @@ class Run:
         watching += self._observers
         checkpoint = self.checkpoint
         if checkpoint is not None:
-            watching.append(lambda _: checkpoint.save_if_due(state))
+            # Until fun has returned a value, its error may still be raised
+            watching.append(lambda _: None if self.evaluate.untested else checkpoint.save_if_due(state))
         if options.callback is not None:
             from lmma.run.observers.callback import callback_observer
 

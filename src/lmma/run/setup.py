@@ -207,7 +207,7 @@ def _needs_ranks(fun: Callable[..., Any], options: RunOptions) -> bool:
         or options.inject is not None
         or options.noise not in (None, "auto")
         or options.on_error == "resample"
-        or options.quorum < 1
+        or (isinstance(options.quorum, int | float) and options.quorum < 1)
         or seed_keywords(fun, options.args, options.common_random_numbers, variable_names(options.space))
     )
 

@@ -191,8 +191,12 @@ def test_a_run_is_followed_to_its_reason_however_it_is_written(tmp_path):
         for follower in followers:
             follower.update()
 
-    lmma.minimize(lambda x: float(x @ x), np.ones(5), 0.5, rng=1, maxiter=1, log=log, callback=look)
-    lmma.minimize(lambda x: float(x @ x), np.ones(5), 0.5, rng=1, maxiter=60, log=log, callback=look)
+    lmma.minimize(
+        lambda x: float(x @ x), np.ones(5), 0.5, values="ranks", rng=1, maxiter=1, log=log, callback=look
+    )
+    lmma.minimize(
+        lambda x: float(x @ x), np.ones(5), 0.5, values="ranks", rng=1, maxiter=60, log=log, callback=look
+    )
     followers.append(Follower(log))
     for follower in followers:  # one that saw the last record before its reason was added, one that did not
         follower.update()
