@@ -161,7 +161,11 @@ def print_gate(dims: list[int], seeds: list[int]) -> None:
         for how in DISTURBANCES:
             shares = []
             for n in dims:
-                began = [begins_with(name, how, n, seed) for seed in seeds if n % 4 == 0 or name not in ("wood", "powell")]
+                began = [
+                    begins_with(name, how, n, seed)
+                    for seed in seeds
+                    if n % 4 == 0 or name not in ("wood", "powell")
+                ]
                 shares.append(f"{began.count('quasi-newton')} of {len(began)}")
             print(f"| {name}, {how} | " + " | ".join(shares) + " |", flush=True)
 

@@ -159,10 +159,10 @@ def minimize(
         Restarts after convergence or stagnation: a number or ``"ipop"`` to double the population each time,
         ``"bipop"`` or ``"bipop:5"`` to alternate between large and small populations.
     polish : bool
-        Whether to refine the best point with SciPy's BFGS and the learned metric (L-BFGS-B with bounds, or
-        beyond 1000 variables), using central differences. It gets a fifth of ``maxfevals``, or more if the
-        search leaves more; without ``maxfevals``, a quarter of the evaluations of the search. The better of
-        both results is kept. For smooth functions without noise: see :func:`lmma.check`.
+        Whether to refine the best point by quasi-Newton steps in the learned metric, for an evolution
+        strategy on a smooth function without noise; ``method="auto"`` does so by itself. It gets a fifth of
+        ``maxfevals``, or more if the search leaves more; without ``maxfevals``, a quarter of the evaluations
+        of the search. The better of both results is kept.
     inject : array_like, (n,) or (rows, n), str or Path, optional
         Known good points, evaluated in the first generation. A path is that of an archive: its best points,
         up to half the population, are taken.

@@ -164,8 +164,8 @@ def test_mistakes_are_rejected_with_a_message(folder, capsys, words, message):
 
 
 def test_a_damaged_archive_is_rejected_with_a_command_that_copies_the_rest(folder, capsys):
-    main(["minimize", "sphere", "--dim", "20", "--seed", "1", "--quiet", "--max-evaluations", "500", "--values", "ranks",
-          "--archive", "runs.db"])  # fmt: skip
+    main(["minimize", "sphere", "--dim", "20", "--seed", "1", "--quiet", "--max-evaluations", "500",
+          "--values", "ranks", "--archive", "runs.db"])  # fmt: skip
     data = bytearray((folder / "runs.db").read_bytes())
     data[10 * 4096 : 11 * 4096] = bytes(4096)
     (folder / "runs.db").write_bytes(data)

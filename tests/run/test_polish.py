@@ -25,10 +25,10 @@ def solved(fun=ROTATED, x0=START, sigma0=3.0, **options):
 def test_a_smooth_function_ends_many_digits_lower_for_the_same_budget():
     plain, polished = solved(), solved(polish=True)
     assert polished.fun < 1e-3 * plain.fun
-    assert polished.fun == ROTATED(polished.x[np.newaxis])[0]
+    assert polished.fun == pytest.approx(ROTATED(polished.x[np.newaxis])[0], rel=1e-12)
     assert polished.polish["before"] > polished.fun
     assert polished.polish["gained"] == polished.polish["before"] - polished.fun
-    assert "Polished by BFGS in" in polished.message
+    assert "Polished by quasi-newton in" in polished.message
     assert f"to {polished.fun:.6g}." in polished.message
 
 
@@ -69,7 +69,7 @@ def test_bounds_are_kept_and_found(sign):
     result = lmma.minimize(fun, [0.0] * 3, bounds=[(-1, 2)] * 3, maxfevals=400, polish=True, rng=2)
     assert np.min(seen) >= -1
     assert np.max(seen) <= 2
-    assert result.polish["method"] == "L-BFGS-B"
+    assert result.polish["method"] == "quasi-newton"
     # at a corner in two variables, in the middle of the third where the slope is 0
     x = result.x
     corner = 2.0 if sign > 0 else -1.0
@@ -106,12 +106,11 @@ def test_a_worse_result_of_polishing_is_discarded():
     [
         ({"integrality": [1, 0]}, "integer variables"),
         ({"constraints": lambda x: x[0] - 1}, "constraints"),
-        ({"noise": "auto"}, "noise='auto'"),
-        ({"dtype": "float32"}, "dtype='float32'"),
+        ({"noise": "mix"}, "noise='mix'"),
         ({"space": lmma.Space(a=lmma.Integer(1, 9), b=lmma.Real(0, 1))}, "integer variables or choices"),
         ({"space": lmma.Space(a=lmma.Choice(["p", "q"]), b=lmma.Real(0, 1))}, "choices"),
     ],
-    ids=["integers", "constraints", "noise", "single precision", "integer of a space", "choice"],
+    ids=["integers", "constraints", "noise", "integer of a space", "choice"],
 )
 def test_unsupported_combinations_are_rejected_with_a_message(options, words):
     x0 = None if "space" in options else [0.5, 0.5]
@@ -155,8 +154,8 @@ def test_a_run_that_ended_by_callback_or_target_is_not_polished(when):
 
 
 def test_a_target_met_by_polishing_is_a_success():
-    result = solved(polish=True, ftarget=1e-25, maxfevals=20_000, tolfun=1e-3)
-    assert result.fun <= 1e-25
+    result = solved(polish=True, ftarget=1e-20, maxfevals=20_000, tolfun=1e-3)
+    assert result.fun <= 1e-20
     assert result.success
     assert "was not reached" not in result.message
     assert result.reason == "tolfun"
@@ -220,7 +219,8 @@ def test_ctrl_c_while_polishing_returns_the_best_so_far():
     from lmma.run.options import RunOptions
     from lmma.run.run import Run
 
-    run = state["run"] = Run(fun, np.ones(8), 0.5, RunOptions(polish=True, maxfevals=1000, rng=1))
+    options = RunOptions(polish=True, maxfevals=1000, values="ranks", rng=1)
+    run = state["run"] = Run(fun, np.ones(8), 0.5, options)
     result = run.execute()
     assert state["polishing"] == 30
     assert math.isfinite(result.fun)
@@ -234,6 +234,17 @@ def test_the_polishing_record_is_kept_in_a_file(tmp_path):
     assert again.polish == result.polish
     assert again.fun == result.fun
     assert not again.warnings
+
+
+def test_values_that_fail_do_not_end_it():
+    failing = np.random.default_rng(1)
+
+    def fun(x):
+        return math.nan if failing.random() < 0.05 else sphere(x)
+
+    result = solved(fun, np.ones(8), 0.5, polish=True, maxfevals=1500, tolfun=1e-2)
+    assert result.fun < 1e-12
+    assert not result.warnings
 
 
 def test_the_command_line_says_what_was_gained(capsys):
@@ -251,7 +262,7 @@ def test_the_command_line_says_what_was_gained(capsys):
     main([*words, "--json", "--quiet"])
     fields = json.loads(capsys.readouterr().out)
     assert fields["polish"]["fun"] == fields["fun"] < fields["polish"]["before"]
-    assert "Polished by BFGS" in fields["message"]
+    assert "Polished by quasi-newton" in fields["message"]
     main([*words[:4], "--integers=all", "--polish", "--quiet"])
     assert "--polish" in capsys.readouterr().err
 

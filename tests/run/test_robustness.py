@@ -183,8 +183,8 @@ def test_a_thinned_history_is_kept_unless_switched_off():
     short = {"rng": 1, "vectorized": True, "maxiter": 2}
     assert "history" not in lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", **short, history=False)
     assert len(lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", **short).history["evaluations"]) == 2
-    long = lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", rng=1, vectorized=True, maxiter=2500, tolx=0, tolfun=0,
-                         stagnation=False)  # fmt: skip
+    long = lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", rng=1, vectorized=True, maxiter=2500,
+                         tolx=0, tolfun=0, stagnation=False)  # fmt: skip
     assert 500 <= len(long.history["evaluations"]) <= 1000
     assert long.history["generation"][-1] == long.nit
 

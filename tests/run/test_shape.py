@@ -150,8 +150,8 @@ def test_lengths_in_a_box_are_relative_to_its_widths(tmp_path):
         def fun(x, unit=unit):
             return float(np.sum((x / unit - 0.3) ** 2))
 
-        lmma.minimize(fun, 0.5 * unit, values="ranks", bounds=list(zip(np.zeros(4), unit, strict=True)), rng=1, maxiter=30,
-                      log=log, tolx=0, tolfun=0)  # fmt: skip
+        lmma.minimize(fun, 0.5 * unit, values="ranks", bounds=list(zip(np.zeros(4), unit, strict=True)),
+                      rng=1, maxiter=30, log=log, tolx=0, tolfun=0)  # fmt: skip
         columns[name] = records_of(log)
         assert columns[name][0]["run"]["relative"] is True
     for mixed, alike in zip(*columns.values(), strict=True):

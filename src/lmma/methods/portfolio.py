@@ -21,8 +21,8 @@ ENDED      quasi-Newton           ``stop()`` has its reason
 A race that the evolution strategy wins leaves its state untouched: a quasi-Newton search that ends in one of
 many valleys costs its evaluations and nothing else.
 
-At the end of quasi-Newton in SLOPES: if it has *converged*, the function is looked at once more, with steps of
-sigma0. If it is rough there, or lower, this was one valley among many, or a kink: an evolution strategy
+At the end of quasi-Newton in SLOPES: if it has *converged*, the function is looked at once more, with steps
+of sigma0. If it is rough there, or lower, this was one valley among many, or a kink: an evolution strategy
 searches from x0. Otherwise, if values are exact, the portfolio has converged, too. If they have errors, an
 evolution strategy continues in the learned metric, as its longer steps see through them. If quasi-Newton is
 *stuck*, an evolution strategy continues from the best point with equal steps in all directions.
@@ -85,6 +85,8 @@ Vector = npt.NDArray[np.float64]
 FULL_MATRIX_UP_TO = 300  # variables; beyond, the cost of a matrix exceeds the evaluations it saves
 FIRST_CHALLENGE = 100  # evaluations per variable before the first challenge
 CHALLENGE_SHARE = 0.1  # of the evaluations so far, for a challenge
+FIRST_PART = 0.25  # of the turn of a challenger, after which it may be given up
+HOPELESS = 0.2  # of the gain needed by then: with less, it is
 NEARLY = 0.5  # of the gain of quasi-Newton: a challenger that gains as much moves it
 FIRST_LOOK = 20  # evaluations per variable between looks
 LOOK_SHARE = 0.25  # of the evaluations of the evolution strategy, between looks
@@ -203,7 +205,8 @@ class Site:
     """
 
     STATE: ClassVar[Declared] = {
-        "x": FINITE, "f": VALUE, "start": FINITE, "lines": FINITE, "one_sided": FLAG, "steps": POSITIVE, "key": ANY,
+        "x": FINITE, "f": VALUE, "start": FINITE, "lines": FINITE, "one_sided": FLAG,
+        "steps": POSITIVE, "key": ANY,
     }  # fmt: skip
     VARIABLE: ClassVar[tuple[str, ...]] = ("lines",)
 
@@ -547,7 +550,7 @@ class Portfolio(Strategy):
             case Stage.SLOPES:
                 self._after_slopes()
             case Stage.CHALLENGE:
-                if self._turn_is_over(self.ranks):
+                if self._turn_is_over(self.ranks) or self._challenge_is_hopeless():
                     self._decide_challenge()
             case Stage.RANKS:
                 self._after_ranks()
@@ -562,6 +565,13 @@ class Portfolio(Strategy):
     def _turn_is_over(self, search: Strategy | None) -> bool:
         assert search is not None
         return search.evaluations >= self.course.until or bool(search.stop())
+
+    def _challenge_is_hopeless(self) -> bool:
+        """Return whether the challenger has gained next to nothing in the first part of its turn."""
+        (slopes, ranks), course = self._both(), self.course
+        share = ranks.evaluations / course.until
+        gain = slopes.best_fun - ranks.best_fun
+        return share >= FIRST_PART and gain < HOPELESS * share * course.gain
 
     def _set_challenge(self, evaluations: int) -> None:
         """Set the number of evaluations at which quasi-Newton is challenged."""

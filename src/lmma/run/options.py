@@ -146,8 +146,8 @@ class RunOptions:
         "(alternate large and small populations), or bipop:5",
         "--restarts", "restarts", metavar="HOW")
     polish: bool = option(False,
-        "refine the best point with SciPy's BFGS and keep the better result; uses the remaining evaluations, "
-        "at least a fifth of the budget; for smooth functions",
+        "refine the best point of an evolution strategy by quasi-Newton steps and keep the better result; "
+        "uses the remaining evaluations, at least a fifth of the budget; for smooth functions",
         "--polish", "switch")
     inject: npt.ArrayLike | str | os.PathLike[str] | None = option(None,
         "known good points, evaluated in the first generation: a .npy, .txt or .csv file, one point per row, "
