@@ -13,6 +13,7 @@ Constants were chosen on seeds 1 to 8. ``--gate`` prints what the default begins
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 from collections.abc import Callable
 
@@ -114,10 +115,8 @@ def newuoa(fun: Counted, x0: Values) -> None:
     search.set_min_objective(one)
     search.set_initial_step(1.0)
     search.set_maxeval(10**7)
-    try:
+    with contextlib.suppress(nlopt.ForcedStop, nlopt.RoundoffLimited, RuntimeError):
         search.optimize(x0)
-    except (nlopt.ForcedStop, nlopt.RoundoffLimited, RuntimeError):
-        pass
 
 
 def solve(name: str, how: str, n: int, method: str, seed: int, target: float, per_variable: int) -> Counted:

@@ -13,7 +13,7 @@ Examples
 ...     return float(x @ x)
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     file = Path(folder) / "runs.db"
-...     first = lmma.minimize(sphere, [1.0] * 5, 0.5, rng=1, maxfevals=80, archive=file)
+...     first = lmma.minimize(sphere, [1.0] * 5, 0.5, rng=1, maxfevals=60, archive=file)
 ...     longer = lmma.minimize(sphere, [1.0] * 5, 0.5, rng=1, maxfevals=400, archive=file)
 ...     rows = len(Archive(file))
 >>> longer.nfev, longer.calls, rows

@@ -16,7 +16,7 @@ Examples
 ...     first = lmma.minimize(sphere, [1.0] * 5, 0.5, rng=1, maxfevals=80, checkpoint=saved)
 ...     longer = lmma.minimize(sphere, [1.0] * 5, 0.5, rng=1, maxfevals=800, checkpoint=saved)
 >>> first.nfev, longer.nfev
-(80, 800)
+(75, 95)
 """
 
 from lmma.run.checkpoint import Checkpoint, CheckpointError

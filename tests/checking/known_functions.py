@@ -188,11 +188,11 @@ def start(seed, n=N, scale=1.0):
 
 # name: how to make it of a seed, its start, what it is, and what to use
 KNOWN = {
-    "sphere": (lambda s: sphere, start, {"smooth"}, "scipy"),
-    "rosenbrock": (lambda s: rosenbrock, start, {"smooth"}, "scipy"),
-    "ellipsoid of condition 1e6": (lambda s: ellipsoid, start, {"smooth"}, "scipy"),
-    "sphere far above 0": (lambda s: offset, start, {"smooth"}, "scipy"),
-    "logistic regression": (lambda s: logistic, start, {"smooth"}, "scipy"),
+    "sphere": (lambda s: sphere, start, {"smooth"}, "lmma"),
+    "rosenbrock": (lambda s: rosenbrock, start, {"smooth"}, "lmma"),
+    "ellipsoid of condition 1e6": (lambda s: ellipsoid, start, {"smooth"}, "lmma"),
+    "sphere far above 0": (lambda s: offset, start, {"smooth"}, "lmma"),
+    "logistic regression": (lambda s: logistic, start, {"smooth"}, "lmma"),
     "noise of a millionth": (lambda s: Noisy(1e-6, s), start, {"noisy"}, "lmma"),
     "noise of a hundredth": (lambda s: Noisy(1e-2, s), start, {"noisy"}, "lmma"),
     "noise that hides all": (Drowned, start, {"noisy"}, "lmma"),
@@ -207,7 +207,7 @@ KNOWN = {
     "integer plateaus": (lambda s: counted, lambda s: start(s, N, 6.0), {"piecewise constant"}, "lmma"),
     "failing often": (lambda s: failing_often, start, {"smooth"}, "lmma"),
     "failing outside": (lambda s: not_everywhere, start, {"smooth", "kinked", "jumping"}, "lmma"),
-    "slow": (lambda s: slow, start, {"smooth"}, "scipy"),
+    "slow": (lambda s: slow, start, {"smooth"}, "lmma"),
     "badly scaled": (lambda s: badly_scaled, lambda s: UNITS * (1 + start(s)), {"smooth"}, "lmma"),
     "a step": (lambda s: step_and_bowl, lambda s: np.zeros(N), {"jumping"}, "lmma"),
     "discontinuous": (lambda s: discontinuous, start, {"jumping"}, "lmma"),

@@ -30,7 +30,6 @@ def test_each_is_recognised_and_gets_the_right_advice(name, seed):
     assert found.kind in kinds, str(found)
     assert found.use == use, str(found)
     assert 50 <= found.calls <= 100
-    assert bool(found.scipy) == (found.use == "scipy")
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -42,22 +41,32 @@ def test_the_suggestion_can_be_passed_on(name):
     assert np.isfinite(result.fun)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, (_, _, _, use) in KNOWN.items() if use == "scipy" and name != "slow"]
-)
-def test_functions_recommended_for_scipy_are_solved_there_with_fewer_calls(name):
+SMOOTH = ["sphere", "rosenbrock", "ellipsoid of condition 1e6", "sphere far above 0", "logistic regression"]
+ROUGH = ["piecewise constant", "errors counted", "absolute values", "a hash"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("name", [*SMOOTH, "six digits", "float32", *ROUGH])
+def test_what_the_default_begins_with_is_said(name, seed):
+    found = report(name, seed)
+    assert found.begins_with == ("ranks" if name in ROUGH else "slopes")
+    assert f"{found.begins_with} first" in found.findings["default"]
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_functions_take_fewer_calls_than_by_scipy(name):
     make, begin, _, _ = KNOWN[name]
-    fun, x0, found = make(1), begin(1), report(name, 1)
-    theirs = scipy.optimize.minimize(fun, x0, **found.scipy)
+    fun, x0 = make(1), begin(1)
+    theirs = scipy.optimize.minimize(fun, x0, method="BFGS", jac="3-point")
     ours = lmma.minimize(fun, x0, rng=1, ftarget=theirs.fun * (1 + 1e-12) + 1e-9)
-    assert theirs.nfev < ours.nfev
-    assert theirs.fun < fun(x0) * 1e-3 or theirs.fun < ours.fun * (1 + 1e-6) + 1e-6
+    assert ours.success
+    assert ours.nfev < theirs.nfev
 
 
 @pytest.mark.parametrize(
     "name", ["six digits", "four digits", "float32", "noise of a millionth", "piecewise constant"]
 )
-def test_functions_not_recommended_for_scipy_are_not_solved_there(name):
+def test_disturbed_functions_are_solved_and_not_by_scipy(name):
     make, begin, _, _ = KNOWN[name]
     x0 = begin(1)
     theirs = scipy.optimize.minimize(make(1), x0, method="BFGS", jac="2-point")
@@ -77,7 +86,6 @@ def test_the_level_of_noise_is_right(name, low, high):
     for seed in range(1, 6):
         x0 = KNOWN[name][1](seed)
         assert low < report(name, seed).noise / (x0 @ x0) < high
-        assert report(name, seed).suggest["noise"] == "auto"
 
 
 def test_noise_that_hides_everything_is_called_so():
@@ -119,8 +127,8 @@ def test_badly_scaled_variables_get_a_step_each_which_serves():
     suggest = report("badly scaled", 1).suggest
     steps = np.array(suggest["sigma0"])
     assert np.all(np.abs(np.log10(steps / UNITS)) < 2)  # of 12 orders of magnitude
-    plain = lmma.minimize(badly_scaled, x0, rng=1, ftarget=1e-6)
-    told = lmma.minimize(badly_scaled, x0, rng=1, ftarget=1e-6, sigma0=steps)
+    plain = lmma.minimize(badly_scaled, x0, rng=1, ftarget=1e-6, values="ranks")
+    told = lmma.minimize(badly_scaled, x0, rng=1, ftarget=1e-6, values="ranks", sigma0=steps)
     assert told.nfev < plain.nfev / 2
 
 
@@ -149,7 +157,6 @@ def test_no_tolerance_is_taken_from_a_plateau():
     found = lmma.check(lambda x: -float(np.exp(-np.sum((x - 10) ** 2))), np.zeros(3), rng=1)
     assert "tolfun" not in found.suggest
     assert any("on a plateau" in sentence for sentence in found.advice)
-    assert not any("multiply" in sentence for sentence in found.advice)
 
 
 @pytest.mark.parametrize("scatter", [0.0, 1e-4])
@@ -159,7 +166,7 @@ def test_a_tolerance_for_small_values_can_still_end_the_search(scatter):
 
     found = lmma.check(small, np.ones(3), rng=1)
     assert max(2e-16, 1e-9 * scatter / 10) < found.suggest["tolfun"] < 1e-11
-    assert lmma.minimize(small, np.ones(3), rng=1, **found.suggest).reason == "tolfun"
+    assert lmma.minimize(small, np.ones(3), rng=1, values="ranks", **found.suggest).reason == "tolfun"
 
 
 def test_tiny_values_lower_the_tolerance_that_would_end_the_search():
@@ -167,23 +174,21 @@ def test_tiny_values_lower_the_tolerance_that_would_end_the_search():
     assert 0 < found.suggest["tolfun"] < 1e-306
     result = lmma.minimize(KNOWN["tiny"][0](1), start(1), rng=1, maxfevals=2000, **found.suggest)
     assert result.fun < 1e-306
-    assert any("multiply" in sentence for sentence in found.advice)
 
 
 def test_a_function_of_many_variables_costs_no_more_calls():
     found = lmma.check(rosenbrock, np.zeros(5000), rng=1)
     assert found.calls <= 100
-    assert (found.kind, found.use) == ("smooth", "scipy")
-    assert found.scipy["method"] == "L-BFGS-B"
+    assert (found.kind, found.use) == ("smooth", "lmma")
 
 
 def test_one_variable_can_be_looked_at():
-    assert lmma.check(lambda x: float(np.cosh(x[0] - 1)), [0.0], rng=1).use == "scipy"
+    assert lmma.check(lambda x: float(np.cosh(x[0] - 1)), [0.0], rng=1).kind == "smooth"
     assert lmma.check(lambda x: float(abs(x[0] - 0.2)), [0.0], rng=1).kind == "kinked"
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_line_without_end_is_not_sent_to_scipy(sign):
+def test_a_line_without_end_gets_a_longer_step(sign):
     found = lmma.check(lambda x: sign * float(x.sum()), np.zeros(5), rng=1)
     assert (found.kind, found.use) == ("linear", "lmma")
     assert found.suggest["sigma0"] > 1

@@ -89,7 +89,8 @@ def test_a_quorum_does_not_wait_for_the_last(outcome, tmp_path):
 
 
 def test_restarts_are_shown(lmma, outcome):
-    words = ("minimize", "rastrigin", "--dim", 3, "--seed", 1, "--tolfun", 1e-3, "--target", "none")
+    words = ("minimize", "rastrigin", "--dim", 3, "--seed", 1, "--tolfun", 1e-3, "--target", "none",
+             "--values", "ranks")  # fmt: skip
     done = lmma(*words, "--restarts", 2)
     assert done.returncode == 0
     [line] = [line for line in done.stdout.splitlines() if line.split()[0] == "restarts"]
@@ -105,7 +106,7 @@ def test_a_run_that_was_killed_is_resumed_to_the_same_end(lmma, outcome, started
     )
     start = "1,1,1,1,1,1"
     slow = ("minimize", "slow:sphere", "--vectorized", "--x0", start, "--sigma0", 1, "--max-generations", 200,
-            "--tolx", 0, "--tolfun", 0)  # fmt: skip
+            "--tolx", 0, "--tolfun", 0, "--values", "ranks")  # fmt: skip
     whole = outcome(*slow, "--seed", 4)
     process = started(*slow, "--seed", 4, "--checkpoint", "run.npz", "--log", "run.jsonl", "--quiet")
     deadline = time.monotonic() + 60
@@ -125,7 +126,8 @@ def test_a_run_that_was_killed_is_resumed_to_the_same_end(lmma, outcome, started
 
 
 def test_resuming_needs_no_seed(outcome):
-    words = ("minimize", "sphere", "--dim", 4, "--checkpoint", "run.npz", "--target", "none")
+    words = ("minimize", "sphere", "--dim", 4, "--checkpoint", "run.npz", "--target", "none",
+             "--values", "ranks")  # fmt: skip
     first = outcome(*words, "--max-generations", 10)
     again = outcome(*words, "--max-generations", 20)
     assert (first["seed"], again["nit"]) == (again["seed"], 20)
@@ -240,7 +242,7 @@ def test_the_same_command_twice_at_once_is_rejected_the_second_time(lmma, starte
         "import time\ndef loss(x):\n    time.sleep(0.01)\n    return float(x @ x)\n"
     )
     words = ("minimize", "slow:loss", "--x0", "1,1", "--seed", 1, "--checkpoint", "run.npz", "--log", "log",
-             "--quiet", "--tolx", 0, "--tolfun", 0, "--max-generations", 10_000)  # fmt: skip
+             "--values", "ranks", "--quiet", "--tolx", 0, "--tolfun", 0, "--max-generations", 10_000)  # fmt: skip
     process = started(*words)
     deadline = time.monotonic() + 60
     while not (tmp_path / "log").exists() or not (tmp_path / "log").read_text():

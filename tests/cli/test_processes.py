@@ -255,7 +255,7 @@ def test_the_rate_after_a_resume_is_that_of_the_evaluations_made_since(lmma, tmp
         "import time\ndef f(x):\n    time.sleep(0.005)\n    return float(x @ x)\n"
     )
     first = lmma("minimize", "slow:f", "--dim", 4, "--x0", 1, "--seed", 1, "--max-evaluations", 160,
-                 "--checkpoint", "run.npz")  # fmt: skip
+                 "--values", "ranks", "--checkpoint", "run.npz")  # fmt: skip
     assert "in total" not in first.stdout
     again = lmma("resume", "run.npz", "slow:f", "--max-evaluations", 176)
     rate, total = re.search(r"startup, ([\d.,]+) evaluations/s; ([\d.]+) s in total", again.stdout).groups()

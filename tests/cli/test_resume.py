@@ -9,7 +9,7 @@ import pytest
 from lmma._archive import read, write
 
 EVIL = "from pathlib import Path\nPath({mark!r}).write_text('')\ndef loss(x):\n    return float(x @ x)\n"
-BASE = ["minimize", "sphere", "--dim", "4", "--max-generations", "3", "--quiet"]
+BASE = ["minimize", "sphere", "--dim", "4", "--values", "ranks", "--max-generations", "3", "--quiet"]
 
 
 @pytest.fixture

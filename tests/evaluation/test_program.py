@@ -205,7 +205,7 @@ def test_a_program_does_not_outlive_who_runs_it(number, workers, tmp_path, envir
     code = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # ignored under nohup
         "import lmma, sys, numpy as np; from lmma.evaluation.program import Program\n"
-        f"lmma.minimize(Program(sys.argv[1]), np.ones(3), 1.0, workers={workers})"
+        f"lmma.minimize(Program(sys.argv[1]), np.ones(3), 1.0, values='ranks', workers={workers})"
     )
     sleepers = f"sh -c 'sleep {MARK} & setsid sleep {MARK} & sleep {MARK}' {{file}}"
     run = subprocess.Popen(

@@ -12,7 +12,8 @@ for method in ("lm-ma-es", "ma-es", "pulse-full"):
     lmma.minimize(lambda x: float(x @ x), np.ones(3), 0.5, method=method, maxfevals=60, rng=1)
 """
 COMMAND = "from lmma.cli import main; raise SystemExit(main({words!r}))"
-MINIMIZE = ["minimize", "sphere", "--dim", "3", "--max-evaluations", "30", "--quiet"]
+MINIMIZE = ["minimize", "sphere", "--dim", "3", "--max-evaluations", "30", "--quiet",
+            "--values", "ranks"]  # fmt: skip
 
 
 def test_every_kernel_is_taken_from_one_implementation(core, run_python):

@@ -51,7 +51,7 @@ def test_minimize_gives_the_same_run_bit_for_bit(method, boundary, dtype):
         es.tell(off_centre(es.ask()))
     result = lmma.minimize(
         off_centre, X0, 0.4, method=method, bounds=BOUNDS, boundary=boundary, dtype=dtype, rng=3,
-        vectorized=True, maxiter=30, tolx=0, tolfun=0,
+        vectorized=True, maxiter=30, tolx=0, tolfun=0, noise=None,
     )  # fmt: skip
     for name in ("x", "fun", "mean", "sigma", "nfev"):
         np.testing.assert_array_equal(es.result[name], result[name], err_msg=name)

@@ -125,11 +125,11 @@ def test_constraint_values_are_kept_and_the_best_points_are_feasible(tmp_path):
     assert rows[0]["violation"] == max(0.0, 1.0 - rows[0]["x0"], 2.0 - rows[0]["x1"])
     best = result.archive.best()[0]
     assert [best[f"x{i}"] for i in range(4)] == result.x.tolist()
-    assert same(result, lmma.minimize(fun, X0, 0.5, rng=1, maxfevals=200))
+    assert same(result, lmma.minimize(fun, X0, 0.5, rng=1, noise=None, maxfevals=200))
     declared = [{"type": "ineq", "fun": lambda x: x[0] - 1.0}, lambda x: [0.5 - x[1], x[2] - 3]]
     call = partial(lmma.minimize, sphere, X0, 0.5, rng=1, maxfevals=200, constraints=declared)
     first, again = (call(archive=tmp_path / "b.db") for _ in range(2))
-    assert same(first, call())
+    assert same(first, call(noise=None))
     assert same(first, again)
     assert (first.calls, again.calls) == (first.nfev, 0)
     row = table(tmp_path / "b.db")[0]
@@ -220,7 +220,7 @@ def test_a_repeated_run_calls_nothing_and_a_longer_one_only_what_is_new(tmp_path
     first = call(maxfevals=100, archive=file)
     longer = call(maxfevals=300, archive=file)
     assert (first.calls, longer.calls, longer.nfev) == (100, 200, 300)
-    assert same(longer, call(maxfevals=300))
+    assert same(longer, call(maxfevals=300, noise=None))
 
 
 @pytest.mark.parametrize("options", [

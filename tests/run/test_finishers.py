@@ -89,9 +89,10 @@ def test_points_found_before_polishing_fails_are_kept():
         state["least"] = min(state["least"], sphere(x))
         return sphere(x)
 
-    plain = lmma.minimize(sphere, np.ones(8), 0.5, rng=1, maxfevals=800)
+    given = {"values": "ranks", "noise": None, "rng": 1}
+    plain = lmma.minimize(sphere, np.ones(8), 0.5, maxfevals=800, **given)
     state["limit"] = 1e-6 * plain.fun
-    result = lmma.minimize(fun, np.ones(8), 0.5, rng=1, maxfevals=1000, polish=True, on_error="raise")
+    result = lmma.minimize(fun, np.ones(8), 0.5, maxfevals=1000, polish=True, on_error="raise", **given)
     assert result.fun == sphere(result.x) == state["least"] < plain.fun
     assert result.polish["before"] == plain.fun
     assert result.message.count("Then polishing failed: OverflowError: no more.") == 1

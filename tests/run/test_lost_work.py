@@ -138,7 +138,7 @@ def test_after_a_warm_start_restarts_look_elsewhere():
         seen.append(X.copy())
         return spheres(X)
 
-    options = {"method": "ma-es", "vectorized": True, "rng": 1, "tolx": 1e-2}
+    options = {"method": "ma-es", "vectorized": True, "rng": 1, "noise": None, "tolx": 1e-2}
     again = lmma.minimize(watched, first, restarts=2, **options)
     assert len(again.runs) == 3
     at = np.cumsum([0] + [part.evaluations // part.popsize for part in again.runs[:-1]])

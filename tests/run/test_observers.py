@@ -76,7 +76,7 @@ def test_a_run_ended_by_a_callback_is_in_the_record_the_log_and_the_checkpoint(t
 
 @pytest.mark.parametrize("generations", [1, 19, 20, 21, 200, 333])
 def test_a_history_is_evenly_spread_and_ends_with_the_run(generations):
-    result = run(maxiter=generations, history=20, tolx=0, tolfun=0, popsize=7)
+    result = run(maxiter=generations, history=20, tolx=0, tolfun=0, popsize=7, noise=None)
     counts = result.history["generation"]
     assert (counts[0], counts[-1]) == (1, generations)
     assert min(generations, 10) <= len(counts) <= 21

@@ -41,7 +41,7 @@ def noisy():
     [
         (spheres, {"tolfun": 0, "tolx": 1e-3}, "tolx"),
         (spheres, {"tolx": 0}, "tolfun"),
-        (noisy(), {"popsize": 8}, "stagnation"),
+        (noisy(), {"popsize": 8, "noise": None}, "stagnation"),
         (flat, {}, "flat"),
         (stepped, {}, "plateau"),
         (lambda X: X[:, 0], {}, "diverged"),
@@ -65,8 +65,8 @@ def test_a_step_size_that_is_none_ends_a_leg(sigma, monkeypatch):
     monkeypatch.setattr(lmma.numerics.stepsize.CSA, "factor", lambda self: next(broken, None) or factor(self))
     if sigma == 0.0:
         monkeypatch.setattr(lmma.numerics.stepsize.CSA, "factor", lambda self: 1e-200)
-    result = lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", vectorized=True, rng=3, restarts=1, tolx=0,
-                           tolfun=0, maxfevals=5000)  # fmt: skip
+    result = lmma.minimize(spheres, np.ones(3), 1.0, values="ranks", vectorized=True, rng=3, restarts=1,
+                           tolx=0, tolfun=0, maxfevals=5000)  # fmt: skip
     assert result.runs[0].reason == "numerical"
 
 

@@ -32,13 +32,14 @@ def test_resampling_fills_the_generation_with_candidates_that_work(method):
             raise ArithmeticError("too large")
         return sphere(x)
 
-    result = lmma.minimize(fun, np.ones(4), 0.5, method=method, rng=1, on_error="resample", ftarget=1e-6)
+    options = {"method": method, "on_error": "resample", "noise": None}
+    result = lmma.minimize(fun, np.ones(4), 0.5, rng=1, ftarget=1e-6, **options)
     assert result.success
     assert result.nfev == len(seen)
     assert result.failures == sum(x[0] > 1.0 for x in seen) == result.failed["ArithmeticError"]
     assert any(np.array_equal(result.x, x) for x in seen)
     assert len(np.unique(seen, axis=0)) == len(seen)  # what is drawn again is another candidate
-    again = lmma.minimize(fun, np.ones(4), 0.5, method=method, rng=1, on_error="resample", ftarget=1e-6)
+    again = lmma.minimize(fun, np.ones(4), 0.5, rng=1, ftarget=1e-6, **options)
     assert np.array_equal(result.x, again.x)
 
 

@@ -14,7 +14,7 @@ def spheres(X):
 
 def run(fun, **options):
     """Minimise a vectorised function of four variables with eight candidates; nothing untested stops it."""
-    options = {"popsize": 8, "rng": 1, "tolx": 0, "tolfun": 0, "maxiter": 1000} | options
+    options = {"popsize": 8, "rng": 1, "tolx": 0, "tolfun": 0, "maxiter": 1000, "noise": None} | options
     return lmma.minimize(fun, np.ones(4), 1.0, method="ma-es", vectorized=True, **options)
 
 

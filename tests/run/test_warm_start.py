@@ -89,7 +89,7 @@ def test_any_result_of_scipy_is_a_start():
 def starts(**options):
     """Return the middle of the first generation of every restart, and the spread of that generation."""
     seen = Seen()
-    options = {"rng": 1, "vectorized": True, "tolfun": 0.5, "method": "ma-es"} | options
+    options = {"rng": 1, "vectorized": True, "tolfun": 0.5, "method": "ma-es", "noise": None} | options
     result = lmma.minimize(seen, np.zeros(20), 0.01, **options)
     at = np.cumsum([0] + [run.evaluations // run.popsize for run in result.runs[:-1]])
     first = [seen.generations[k] for k in at]

@@ -1,4 +1,4 @@
-"""Classify a function by its measurements and suggest a solver with arguments."""
+"""Classify a function by its measurements and suggest arguments for minimising it."""
 
 from __future__ import annotations
 
@@ -40,11 +40,9 @@ ROUGH = 1e-9  # finite differences become inexact
 KINK = 1.9  # order by which fourth differences shrink: 0 at a jump, 1 at a kink, 2 where curvature jumps
 VALLEYS = 4  # turning points on a line; a quartic has at most three
 SLOW = 5e-3  # seconds per call from which parallel processes pay off
-SMALL, LARGE = 1e-6, 1e100  # changes of values outside do not suit SciPy's tolerances or overflow in products
+SMALL = 1e-6  # change of the value over one step, below which tolfun= should be smaller
 PLATEAU = 1e4  # largest change on a line relative to the median over one step; about 100 for a quartic
 BADLY_SCALED = 1e3  # ratio between the effects of equal steps
-EXTREMELY_SCALED = 1e9  # the same ratio; products in BFGS lose all digits
-DENSE_UP_TO = 1000  # variables for which BFGS's dense matrix is affordable
 
 
 def kind_of(found: Findings, probe: Probe) -> str:
@@ -106,42 +104,14 @@ def ratio_of_effects(found: Findings) -> float:
     return max(known) / min(known) if known else 1.0
 
 
-def ill_scaled(found: Findings) -> bool:
-    """Return whether the scales of the variables differ too much for SciPy's finite differences or BFGS."""
-    return found.scipy_step_fits is False or ratio_of_effects(found) > EXTREMELY_SCALED
+def uses_slopes(found: Findings, probe: Probe) -> bool:
+    """Return whether the default method would begin with slopes."""
+    return bool(found.smooth) and default_method(probe) == "portfolio"
 
 
-def is_extreme(found: Findings) -> bool:
-    """Return whether changes of the value are too small or too large for SciPy."""
-    scale = max(found.scale, 0.0)
-    return 0 < scale < SMALL or scale > LARGE
-
-
-def use_scipy(kind: str, found: Findings, probe: Probe) -> bool:
-    """Return whether to recommend SciPy's methods with finite differences."""
-    return (
-        kind == "smooth"
-        and probe.failed == 0
-        and found.complete
-        and not ill_scaled(found)
-        and not is_extreme(found)
-        and not probe.discrete
-        and probe.run.options.space is None
-        and probe.evaluate.constraint_values is None
-    )
-
-
-def scipy_arguments(found: Findings, probe: Probe) -> dict[str, Any]:
-    """Return the arguments for ``scipy.optimize.minimize(fun, x0, **arguments)``."""
-    given: dict[str, Any] = {"args": probe.run.options.args} if probe.run.options.args else {}
-    if not probe.bounded and found.n <= DENSE_UP_TO:
-        gtol = {"options": {"gtol": 1e-5 * found.scale}} if found.scale < 1e-2 else {}
-        return given | {"method": "BFGS", "jac": "3-point"} | gtol
-    if probe.bounded:
-        given["bounds"] = list(zip(probe.lower.tolist(), probe.upper.tolist(), strict=True))
-    # maxfun includes the evaluations of finite differences: the default of 15,000 ends large problems early
-    more = {"maxfun": max(15_000, 2000 * found.n)}
-    return given | {"method": "L-BFGS-B", "jac": "3-point", "options": more}
+def default_method(probe: Probe) -> str:
+    """Return the name of the method that ``method="auto"`` selects."""
+    return probe.run.setup.cls.name
 
 
 def suggestions(kind: str, found: Findings, probe: Probe) -> dict[str, Any]:
@@ -150,26 +120,17 @@ def suggestions(kind: str, found: Findings, probe: Probe) -> dict[str, Any]:
     sigma0 = step_size(kind, found, probe)
     if sigma0 is not None:
         arguments["sigma0"] = sigma0
-    if kind == "noisy":
-        arguments["noise"] = "auto"
-        if takes_a_seed(probe.run.fun, probe.run.options):
-            arguments["common_random_numbers"] = True
+    if kind == "noisy" and takes_a_seed(probe.run.fun, probe.run.options):
+        arguments["common_random_numbers"] = True
     if many_valleys(kind, found):
         arguments["restarts"] = "bipop"
-    if (
-        kind == "smooth"
-        and not probe.discrete
-        and probe.failed == 0
-        and probe.evaluate.constraint_values is None
-    ):
-        arguments["polish"] = True
     tolfun = tolerance(kind, found, probe)
     if tolfun is not None:
         arguments["tolfun"] = tolfun
     if seconds_per_call(probe) >= SLOW and not probe.run.options.vectorized:
         arguments["workers"] = -1
         popsize = _popsize_for_cores(probe.run.state.strategy.popsize)
-        if popsize is not None:
+        if popsize is not None and not uses_slopes(found, probe):
             arguments["popsize"] = popsize
     if probe.run.options.timeout is not None:
         arguments["timeout"] = probe.run.options.timeout

@@ -43,7 +43,7 @@ def check(
     rng: Seed = None,
     name: str | None = None,
 ) -> CheckResult:
-    """Examine a function and recommend how to minimise it, with lmma or with SciPy.
+    """Examine a function and recommend how to minimise it.
 
     Up to 100 calls measure the time per call, the failure rate, the noise, the number of digits, kinks, jumps
     and plateaus along lines, and the effect of each variable.
@@ -70,9 +70,9 @@ def check(
     Returns
     -------
     CheckResult
-        ``kind``, ``use`` ("scipy", "lmma" or "neither"), ``suggest`` for ``lmma.minimize(fun, x0,
-        **suggest)``, ``scipy`` for ``scipy.optimize.minimize``, and ``findings`` and ``advice`` as text.
-        ``print`` shows the complete report.
+        ``kind``, ``use`` ("lmma" or "neither"), ``suggest`` for ``lmma.minimize(fun, x0, **suggest)``,
+        ``begins_with`` ("slopes" or "ranks"), and ``findings`` and ``advice`` as text. ``print`` shows the
+        complete report.
 
     Raises
     ------
@@ -92,9 +92,9 @@ def check(
     ...     return ((1 - x[:-1]) ** 2 + 100 * (x[1:] - x[:-1] ** 2) ** 2).sum()
     >>> report = lmma.check(rosenbrock, [0.0] * 10, rng=1, name="rosenbrock")
     >>> report
-    <check of rosenbrock: smooth, n=10, 100 calls, use scipy>
-    >>> report.scipy
-    {'method': 'BFGS', 'jac': '3-point'}
+    <check of rosenbrock: smooth, n=10, 120 calls, use lmma>
+    >>> report.begins_with
+    'slopes'
     """
     from lmma.run.options import RunOptions
     from lmma.run.run import Run
@@ -112,7 +112,7 @@ def check(
     finally:
         probe.close()
     kind = advice.kind_of(found, probe)
-    use = _recommendation(kind, found, probe)
+    use = "neither" if kind in ("failing", "structureless", "constant") else "lmma"
     given = {name: getattr(options, name) for name in CALL_ARGUMENTS}
     unset = {name: getattr(RunOptions(), name) for name in CALL_ARGUMENTS}
     suggest = {name: value for name, value in given.items() if value is not unset[name]}
@@ -123,9 +123,9 @@ def check(
         kind=kind,
         use=use,
         suggest=suggest,
-        scipy=advice.scipy_arguments(found, probe) if use == "scipy" else {},
+        begins_with="slopes" if advice.uses_slopes(found, probe) else "ranks",
         findings=report.findings(kind, found, probe),
-        advice=report.sentences(kind, use, found, probe),
+        advice=report.sentences(kind, found, probe),
         n=found.n,
         calls=probe.calls,
         failures=probe.failed,
@@ -140,12 +140,6 @@ def check(
         errors=list(probe.evaluate.record.errors),
         name=name or str(getattr(fun, "__name__", type(fun).__name__)),
     )
-
-
-def _recommendation(kind: str, found: Any, probe: Probe) -> str:
-    if kind in ("failing", "structureless", "constant"):
-        return "neither"
-    return "scipy" if advice.use_scipy(kind, found, probe) else "lmma"
 
 
 def _check_limits(calls: Any, maxtime: Any) -> None:

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lmma.checking.probe import BudgetExhausted, Probe
+from lmma.methods import gate
+from lmma.numerics.value_noise import ValueNoise
 
 Values = npt.NDArray[np.float64]
 
@@ -47,7 +49,7 @@ class Findings:
     jump: float = 0.0  # size of the jump at that place, 0 if there is none
     quanta: float = 0.0  # remaining differences there, in units of the rounding quantum
     effects: dict[int, tuple[float, float]] = field(default_factory=dict)  # changes by a step down and up
-    scipy_step_fits: bool | None = None  # whether SciPy's step suits the steepest variable
+    smooth: bool | None = None  # decision of the gate, by which the default method begins
     at_start: float = math.nan
     at_centre: float = math.nan
     digits: Digits = field(default_factory=lambda: Digits(17, 17, False, False, False))
@@ -119,6 +121,7 @@ def measure(probe: Probe, rng: np.random.Generator) -> Findings:
             if not found.repeats_differ:
                 _shrink(probe, found, directions[0])
                 _zoom(probe, found, directions, 0)
+            _gate(probe, found, rng)
             _variables(probe, found, rng)
             while not found.repeats_differ and probe.left >= CALLS_PER_LINE:
                 directions.append(_another_line(probe, found, rng))
@@ -269,21 +272,21 @@ def _variables(probe: Probe, found: Findings, rng: np.random.Generator) -> None:
         direction = probe.direction(np.eye(1, found.n, i)[0])
         down, up = (probe.line(direction, np.array([-1.0, 1.0])) - found.at_centre).tolist()
         found.effects[i] = (down, up)
-    known = {i: max(abs(a), abs(b)) for i, (a, b) in found.effects.items() if math.isfinite(a + b)}
-    if known and not found.repeats_differ:
-        steepest = max(known, key=lambda i: known[i] / probe.step[i])
-        found.scipy_step_fits = _scipy_step_fits(probe, steepest, known[steepest])
 
 
-def _scipy_step_fits(probe: Probe, i: int, effect: float) -> bool:
-    """Return whether central differences with SciPy's step agree with those of a much shorter step."""
-    axis = np.eye(1, len(probe.x0), i)[0]
-    usual = float(np.cbrt(np.finfo(float).eps)) * max(1.0, abs(float(probe.centre[i])))
-    slopes = []
-    for step in (usual, min(usual, 1e-4 * float(probe.step[i])) / 2):
-        left, right = probe.line(axis, np.array([-step, step])).tolist()
-        slopes.append((right - left) / (2 * step))
-    return bool(abs(slopes[0] - slopes[1]) <= 1e-2 * max(abs(slopes[0]), effect / float(probe.step[i])))
+def _gate(probe: Probe, found: Findings, rng: np.random.Generator) -> None:
+    """Decide with the gate of the default method whether the function is smooth at two scales."""
+    if not math.isfinite(found.at_centre):
+        return
+    limits = (probe.lower, probe.upper) if probe.bounded else None
+    lines = gate.random_lines(rng, gate.line_count(found.n), probe.step)
+    lines, one_sided = gate.inside(probe.centre, lines, gate.AT_START[0], limits)
+    values = probe.at(gate.points(probe.centre, lines, gate.AT_START, limits, one_sided=one_sided))
+    errors = ValueNoise()
+    errors.remember(np.array(probe.values))
+    errors.measure(np.empty(0), found.at_centre)
+    values = np.where(np.isfinite(values), values, math.nan)
+    found.smooth = gate.judge(values, found.at_centre, gate.AT_START, errors, one_sided=one_sided).smooth
 
 
 def _with_middle(values: Values, middle: float) -> Values:

@@ -29,12 +29,12 @@ class CheckResult:
     ----------
     kind : str
         Kind of function: "smooth", "noisy", "rounded", "kinked" ...
-    use : {"scipy", "lmma", "neither"}
-        Recommended solver.
+    use : {"lmma", "neither"}
+        "neither" if the function should be looked at first.
     suggest : dict
         Arguments for ``lmma.minimize(fun, x0, **suggest)``, including those given to ``check``.
-    scipy : dict
-        Arguments for ``scipy.optimize.minimize(fun, x0, **scipy)``; empty if SciPy is not recommended.
+    begins_with : {"slopes", "ranks"}
+        Use of the values by the default method at the start: slopes where the function is smooth, or ranks.
     findings : dict
         Findings by topic: time, failures, noise, digits, smoothness, scales.
     advice : list of str
@@ -61,7 +61,7 @@ class CheckResult:
     kind: str
     use: str
     suggest: dict[str, Any]
-    scipy: dict[str, Any]
+    begins_with: str
     findings: dict[str, str]
     advice: list[str]
     n: int
@@ -101,31 +101,28 @@ class CheckResult:
         return f"{KINDS[self.kind]} ({self.n:,} variable{'s' if self.n != 1 else ''}, {calls})"
 
     def calls_in_python(self) -> dict[str, str]:
-        """Return the Python calls to use, by library, the recommended one first."""
-        calls = {}
-        if self.use == "scipy":
-            fun = "lambda x: fun(x[None])[0]" if self.suggest.get("vectorized") else "fun"
-            calls["SciPy"] = f"scipy.optimize.minimize({fun}, x0, {_keywords(self.scipy, '{}')})"
-        if self.use != "neither":
-            keywords = _keywords(self.suggest, "report.suggest['{}']")
-            calls["lmma"] = f"lmma.minimize(fun, x0, {keywords})"
-        return calls
+        """Return the Python call to use, by library; empty if the function should be looked at first."""
+        if self.use == "neither":
+            return {}
+        return {"lmma": f"lmma.minimize(fun, x0, {_keywords(self.suggest)})"}
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields as JSON-compatible values."""
         from lmma.checking.report import as_plain
 
         names = (
-            "name", "kind", "use", "suggest", "scipy", "findings", "advice", "n", "calls", "failures",
-            "seconds", "noise", "noise_share", "digits", "smoothness", "effects",
+            "name", "kind", "use", "suggest", "begins_with", "findings", "advice", "n", "calls",
+            "failures", "seconds", "noise", "noise_share", "digits", "smoothness", "effects",
         )  # fmt: skip
         found = {name: as_plain(getattr(self, name)) for name in names}
         return found | {"errors": [{"kind": e.kind, "message": e.message} for e in self.errors]}
 
 
-def _keywords(arguments: dict[str, Any], otherwise: str) -> str:
-    """Return arguments as source code; ``otherwise`` is the expression for a long one."""
-    return ", ".join(f"{name}={_literal(value, otherwise.format(name))}" for name, value in arguments.items())
+def _keywords(arguments: dict[str, Any]) -> str:
+    """Return arguments as source code, long ones as entries of ``report.suggest``."""
+    return ", ".join(
+        f"{name}={_literal(value, f'report.suggest[{name!r}]')}" for name, value in arguments.items()
+    )
 
 
 def _literal(value: Any, otherwise: str) -> str:
@@ -177,9 +174,22 @@ def findings(kind: str, found: Findings, probe: Probe) -> dict[str, str]:
         texts["along lines"] = _shape(found)
     if found.effects:
         texts["variables"] = _variables(found, probe)
+    texts["default"] = _default(found, probe)
     if not found.complete and kind != "failing":
         texts["not seen"] = "the limit on calls or time was reached before all measurements were made"
     return texts
+
+
+def _default(found: Findings, probe: Probe) -> str:
+    """Return what the default method will do."""
+    method = advice.default_method(probe)
+    if method != "portfolio":
+        return f"{method}, which uses only the ranks of values"
+    if found.smooth is None:
+        return f"{method}: slopes if a look at the start finds the function smooth, else ranks"
+    if found.smooth:
+        return f"{method}: slopes first, by differences of values; ranks where these gain more"
+    return f"{method}: ranks first; slopes once they gain more"
 
 
 def _time(probe: Probe) -> str:
@@ -320,75 +330,56 @@ def as_plain(value: Any) -> Any:
 # Advice
 
 
-def sentences(kind: str, use: str, found: Findings, probe: Probe) -> list[str]:
+def sentences(kind: str, found: Findings, probe: Probe) -> list[str]:
     """Return the advice: the main recommendation first, then remarks."""
-    texts = [_main(kind, use, found, probe)]
+    texts = [_main(kind, found, probe)]
     if kind != "failing":
-        texts += _remarks(kind, use, found, probe)
+        texts += _remarks(kind, found, probe)
     return texts
 
 
-def _main(kind: str, use: str, found: Findings, probe: Probe) -> str:
-    if kind == "smooth" and use == "scipy":
-        return (
-            "Use SciPy rather than lmma: the function is smooth and exact, and SciPy's quasi-Newton methods "
-            "with central differences need far fewer calls. If you can provide the gradient, pass it as jac=."
-        )
+def _main(kind: str, found: Findings, probe: Probe) -> str:
     if kind == "smooth":
-        return _smooth_without_scipy(found, probe)
+        return _smooth(found, probe)
     return {
         "failing": "Fix the function or the start first: no call returned a number.",
         "constant": "Check the function first: it returned the same value at every point. If it has "
         "plateaus, try a larger initial step size, sigma0=.",
-        "noisy": "Use lmma with noise='auto': finite differences would follow the noise.",
-        "discrete": "Use lmma, which supports integers and choices.",
-        "piecewise constant": "Use lmma: the slope is zero on every plateau. If the steps come from integer "
-        "variables, declare them with integrality= or a Space.",
-        "rounded": f"Use lmma: with {found.digits.significant} digits, finite differences are zero or wrong. "
-        "If the function can return more digits, every method benefits.",
-        "single precision": "Use lmma: seven digits are too few for finite differences with the usual step. "
-        "Computing the function in double precision helps every method.",
+        "noisy": "Use the defaults: noise='auto' detects the noise and allows for it.",
+        "discrete": "Use the defaults, which support integers and choices.",
+        "piecewise constant": "Use the defaults: the slope is zero on every plateau, but ranks of distant "
+        "points are informative. If the steps come from integer variables, declare them with integrality= "
+        "or a Space.",
+        "rounded": f"Use the defaults, which allow for values with {found.digits.significant} digits. If the "
+        "function can return more digits, every method benefits.",
+        "single precision": "Use the defaults, which allow for values with seven digits. Computing the "
+        "function in double precision helps every method.",
         "structureless": "No method can do better than random search here: the values of nearby points are "
         "unrelated. Check whether this is intended.",
-        "rough": f"Use lmma: nearby points scatter by {found.level:.2g}, which finite differences with the "
-        "usual step would mistake for slopes. Tighter tolerances inside the function may remove this.",
-        "jumping": "Use lmma: there is no slope to follow at a jump.",
-        "kinked": "Use lmma: quasi-Newton methods get stuck at kinks.",
-        "rugged": "Use lmma with restarts: SciPy's methods only find the local minimum closest to the start.",
-        "linear": "Use lmma with a larger initial step size, sigma0=, or set bounds=: no line contains a "
-        "minimum.",
+        "rough": f"Use the defaults: nearby points scatter by {found.level:.2g}, which slopes allow for by "
+        "longer steps. Tighter tolerances inside the function may remove this.",
+        "jumping": "Use the defaults: there is no slope to follow at a jump, but ranks remain informative.",
+        "kinked": "Use the defaults: slopes mislead at kinks, but ranks remain informative.",
+        "rugged": "Use restarts: slopes only lead to the local minimum closest to the start.",
+        "linear": "Use a larger initial step size, sigma0=, or set bounds=: no line contains a minimum.",
     }[kind]
 
 
-def _smooth_without_scipy(found: Findings, probe: Probe) -> str:
-    """Return the advice for a smooth function for which SciPy is not recommended."""
+def _smooth(found: Findings, probe: Probe) -> str:
+    """Return the advice for a smooth function."""
     if advice.on_plateau(found):
-        return "Use lmma: near the start the value changes too little for SciPy's tolerances."
-    if advice.is_extreme(found):
-        return (
-            f"Use lmma, or multiply the function by {10.0 ** -round(math.log10(found.scale)):.0e}: its "
-            "changes are too far from 1 for SciPy's tolerances and for products of slopes."
-        )
-    if advice.ill_scaled(found):
-        return (
-            "Use lmma with one sigma0= per variable, or divide each variable by its scale and use SciPy's "
-            "BFGS: its finite-difference step does not suit variables of such different scales."
-        )
-    if probe.failed:
-        return "Use lmma: some calls fail, which finite differences do not tolerate."
-    if probe.discrete:
-        return "Use lmma: some variables are integers or choices, which have no slope."
-    if probe.run.options.space is not None:
-        return (
-            "Use lmma with polish=True, which finishes with SciPy's quasi-Newton method: the function is "
-            "smooth but takes named values."
-        )
-    if probe.evaluate.constraint_values is not None:
-        return "Use lmma: the function returns constraint values, which SciPy needs as separate functions."
-    return "Use lmma, or try SciPy's BFGS: the function looks smooth, but not all measurements were made."
+        return "Start elsewhere, or increase sigma0=: near the start the value hardly changes."
+    if not found.complete:
+        return "Use the defaults: the function looks smooth, but not all measurements were made."
+    if advice.default_method(probe) != "portfolio":
+        return "Use the defaults: the function is smooth, but this problem is searched by ranks."
+    return (
+        "Use the defaults: the function is smooth, so that slopes from differences of values need few calls. "
+        "If you can provide the exact gradient, scipy.optimize.minimize with jac= needs fewer still."
+    )
 
 
-def _remarks(kind: str, use: str, found: Findings, probe: Probe) -> list[str]:
+def _remarks(kind: str, found: Findings, probe: Probe) -> list[str]:
     """Return advice on noise, local minima, plateaus, failures and scaling, as far as it applies."""
     texts = []
     if kind == "noisy":
@@ -433,9 +424,5 @@ def _remarks(kind: str, use: str, found: Findings, probe: Probe) -> list[str]:
             "Calls are slow: evaluate each generation in parallel with workers=-1."
             if not probe.run.options.vectorized
             else "Calls are slow, but each generation is already evaluated in one call."
-        )
-    if use == "scipy" and found.n > 100:
-        texts.append(
-            f"A gradient by central differences needs {2 * found.n:,} calls; workers= runs them in parallel."
         )
     return texts

@@ -38,9 +38,9 @@ DEFAULT_SEED = 0  # the same report each time
 
 EPILOG = """\
 About 100 calls along lines through the start measure the time per call, the failure rate, the noise, the
-number of digits, kinks, jumps and plateaus, and the effect of each variable. The report recommends lmma or
-SciPy and prints the command to run. TARGET, --command and the start are the same as for lmma minimize. If a
-call may hang, set --timeout.
+number of digits, kinks, jumps and plateaus, and the effect of each variable. The report says what the
+default method will do and prints the command to run. TARGET, --command and the start are the same as for
+lmma minimize. If a call may hang, set --timeout.
 
 exit status:
     0  the check completed, whatever it found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from lmma.space import Space
 if TYPE_CHECKING:
     from lmma.run.result import RunResult
     from lmma.run.run import Run
+    from lmma.run.state import SingleRun
     from lmma.space.point import Point
 
 SHOWN = 6  # coordinates of x in the summary
@@ -137,6 +139,8 @@ class Summary:
             rows.insert(1, ("x", _first_few(result.x)))
         elif found:
             rows[1:1] = self._named_rows()
+        if parts := result.get("parts"):
+            rows.append(("parts", _describe_parts(parts)))
         if result.get("noise", {}).get("found"):
             rows.append(("noise", describe_noise(result.noise, self.run.options.noise)))
         if "maxcv" in result:
@@ -154,7 +158,7 @@ class Summary:
             rows.append(
                 (
                     "restarts",
-                    "; ".join(f"{run.best_fun:.4g} with popsize {run.popsize}" for run in result.runs),
+                    "; ".join(f"{run.best_fun:.4g} {_how(run)}" for run in result.runs),
                 )
             )
         rows += [("warning", text) for text in result.warnings]
@@ -212,7 +216,9 @@ class Summary:
             "x": self.x,
             **_constraint_fields(result),
         }
-        if "noise" in result:
+        if "parts" in result:
+            fields["parts"] = result.parts
+        if "noise" in result and (result.noise["found"] or self.run.options.noise != "auto"):
             fields["noise"] = _finite(result.noise)
         if "fun_seen" in result:
             fields |= {
@@ -225,6 +231,17 @@ class Summary:
         if self.run.options.space is not None:
             fields["vector"] = [float(value) for value in self.vector]
         return json.dumps(_finite(fields), allow_nan=False)
+
+
+def _how(run: SingleRun) -> str:
+    """Return what a single run consisted of."""
+    return "by slopes" if run.begin == "slopes" else f"with popsize {run.popsize}"
+
+
+def _describe_parts(parts: Mapping[str, int]) -> str:
+    """Return the evaluations of each part of a portfolio."""
+    words = {"slopes": "by slopes", "ranks": "by ranks", "looks": "to decide between them"}
+    return ", ".join(f"{parts[name]:,} {text}" for name, text in words.items() if parts[name])
 
 
 def named_rows(point: Point, hint: str) -> list[tuple[str, str]]:

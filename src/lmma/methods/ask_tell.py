@@ -341,9 +341,9 @@ class Strategy:
         """Take into account that so many more ``evaluations`` are allowed; by default nothing changes."""
 
     @property
-    def division(self) -> tuple[str, int, float]:
-        """What a portfolio began with, its evaluations for slopes, and the share that slopes deserve."""
-        return "", 0, 0.0
+    def division(self) -> tuple[str, int, int, float]:
+        """The beginning of a portfolio, its evaluations for slopes and looks, and the share of slopes."""
+        return "", 0, 0, 0.0
 
     @property
     def active(self) -> Strategy:

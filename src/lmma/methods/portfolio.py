@@ -307,6 +307,8 @@ class Portfolio(Strategy):
         self._begin = begin
         if begin == "ranks":
             self._begin_ranks()
+        elif begin == "look":
+            self._place_lines(gate.random_lines(self.generator(), gate.line_count(self.n), steps))
         self.handle_noise(noise)
         self._initialise()
 
@@ -380,10 +382,10 @@ class Portfolio(Strategy):
         if self._asked is not None:
             return len(self._asked)
         stage, step = self.course.stage, self.course.step
-        if stage == Stage.LOOK and step < 2:
-            return 1 if step == 0 else len(NEAR)
+        if stage == Stage.LOOK and step == 1:
+            return len(NEAR)
         if stage in LOOKS:
-            return 4 * len(self.site.lines)
+            return 4 * len(self.site.lines) + (stage == Stage.LOOK and step == 0)
         return self.active.batch_size
 
     def ask(self, out: Array | None = None) -> Array:
@@ -399,14 +401,13 @@ class Portfolio(Strategy):
 
     def _points_to_look_at(self) -> Vector:
         site, course = self.site, self.course
-        if course.stage == Stage.LOOK and course.step == 0:
-            return site.x[None]
         if course.stage == Stage.LOOK and course.step == 1:
             normal = self.generator().standard_normal((len(NEAR), self.n))
             near: Vector = site.x + np.array(NEAR)[:, None] * normal * self.site.steps
             return near if self._limits is None else np.clip(near, *self._limits)
         scales = gate.NEARBY if course.stage == Stage.LOOK_AGAIN else gate.AT_START
-        return gate.points(site.x, site.lines, scales, self._limits, one_sided=site.one_sided)
+        around = gate.points(site.x, site.lines, scales, self._limits, one_sided=site.one_sided)
+        return np.vstack((site.x, around)) if course.stage == Stage.LOOK and course.step == 0 else around
 
     def generator(self, stream: int = 0) -> np.random.Generator:
         """Return a random generator for this batch, a pure function of (key, batch, stream)."""
@@ -493,28 +494,39 @@ class Portfolio(Strategy):
         elif course.stage == Stage.LAST_LOOK:
             lower = bool(np.any(finite < site.f - 2 * self.errors.error(site.f)))
             self._decide_on_end(self._is_smooth(finite, gate.AT_START) and not lower)
-        elif course.step == 2:
-            if self._is_smooth(finite, gate.AT_START):
-                row = int(np.nanargmin(finite))
-                if finite[row] < site.f:
-                    site.x[...], site.f = self._points_to_look_at()[row], raw.item(row)
-                self._begin_slopes()
-            else:
+        elif course.step == 1 or (course.step == 0 and math.isnan(finite[0])):
+            self._find_start(finite)
+        elif self._begin == "slopes":
+            site.f = raw.item(0)
+            self._begin_slopes()
+        else:
+            if course.step == 0:
+                site.f = raw.item(0)
+            if not self._is_smooth(finite[len(finite) - 4 * len(site.lines) :], gate.AT_START):
                 self._begin_ranks()
-        elif np.isnan(finite).all():
+                return
+            row = int(np.nanargmin(finite))
+            if finite[row] < site.f:
+                site.x[...], site.f = self._points_to_look_at()[row], raw.item(row)
+            self._begin_slopes()
+
+    def _find_start(self, values: Vector) -> None:
+        """Look around the best point found near an x0 that failed; try closer points if all failed."""
+        course, site = self.course, self.site
+        if np.isnan(values).all():
             if course.step:
                 self._begin_ranks()
             course.step = 1
+            return
+        row = int(np.nanargmin(values))
+        site.x[...] = self._points_to_look_at()[row]
+        site.f, course.step = values.item(row), 2
+        if self._begin == "slopes":
+            self._begin_slopes()
         else:
-            row = int(np.nanargmin(finite))
-            site.x[...] = self._points_to_look_at()[row]
-            site.f, course.step = raw.item(row), 2
-            lines = gate.random_lines(self.generator(), gate.line_count(self.n), site.steps)
-            self._place_lines(lines, gate.AT_START)
-            if self._begin == "slopes":
-                self._begin_slopes()
+            self._place_lines(gate.random_lines(self.generator(1), gate.line_count(self.n), site.steps))
 
-    def _place_lines(self, lines: Vector, scales: tuple[float, float]) -> None:
+    def _place_lines(self, lines: Vector, scales: tuple[float, float] = gate.AT_START) -> None:
         """Set the directions of a look, inside the box."""
         site = self.site
         site.lines, site.one_sided = gate.inside(site.x, lines, scales[0], self._limits)
@@ -642,7 +654,7 @@ class Portfolio(Strategy):
         if converged:
             site.x[...], site.f = self.record.best_x, self.record.best_fun
             lines = gate.random_lines(self.generator(), gate.line_count(self.n), site.steps)
-            self._place_lines(lines, gate.AT_START)
+            self._place_lines(lines)
             self._enter(Stage.LAST_LOOK, self.active)
             return
         size = float(np.abs(method.step).max())
@@ -875,15 +887,20 @@ class Portfolio(Strategy):
         return {name: count for name, count in found.items() if count}
 
     @property
-    def division(self) -> tuple[str, int, float]:
-        """What the portfolio began with, its evaluations for slopes, and the share that slopes deserve.
+    def division(self) -> tuple[str, int, int, float]:
+        """The beginning, evaluations for slopes and for looks, and the share that slopes deserve.
 
         The share is relative to the evolution strategy: 1 if fun is smooth, less if it is rough but slopes
         have converged, else 0.
         """
         course = self.course
         smooth = self._begin == "look" and Stage.SLOPES in course.turns[1::2]
-        return self._begin, course.by_slopes, 1.0 if smooth else ROUGH_SHARE if course.converged else 0.0
+        return (
+            self._begin,
+            course.by_slopes,
+            course.by_looks,
+            1.0 if smooth else ROUGH_SHARE if course.converged else 0.0,
+        )
 
     def _name_in(self, stage: Stage) -> str:
         if stage in LOOKS:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from lmma._text import Spell, in_python, one_line, shown
+from lmma._text import Spell, in_python, one_line, plural, shown
 from lmma.numerics.state import State, collect
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     constr: list[Array]
     multipliers: list[Array] | None
     noise: dict[str, Any]  # with noise=
+    parts: dict[str, int]  # with a portfolio
     fun_error: float
     fun_seen: float
     x_seen: Any
@@ -220,8 +221,9 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
 
     def _names(self) -> list[str]:
         """Return the keys, the most important ones first."""
+        omitted = {"noise"} if not self.get("noise", {}).get("found", True) else set()
         middle = [name for name in self if name not in FIRST and name not in LATER]
-        return [name for name in (*FIRST, *middle, *LATER) if name in self]
+        return [name for name in (*FIRST, *middle, *LATER) if name in self and name not in omitted]
 
     def __dir__(self) -> list[str]:
         return [*self.keys(), "importance", "plot", "save", "to_csv", "to_dict", "to_json"]
@@ -320,6 +322,10 @@ def final_result(
         learned=Learned(state.strategy.active, state.start),
         warnings=warnings,
     )
+    if (runs := result["runs"])[0].begin:
+        slopes, looks = sum(run.by_slopes for run in runs), sum(run.by_looks for run in runs)
+        ranks = sum(run.evaluations for run in runs) - slopes - looks
+        result["parts"] = {"slopes": slopes, "ranks": ranks, "looks": looks}
     if state.averaged is not None:
         from lmma.run.finishers.verdict import summary as summary_of_noise
 
@@ -417,9 +423,19 @@ def message(
         sentences.append(often)
     if (stop.ending.shows_first_error or nothing_found) and state.failures.errors:
         sentences.append(f"First failure: {str(state.failures.errors[0]).rstrip('.')}.")
-    if count := len(state.finished):
-        sentences.append("1 restart was made." if count == 1 else f"{count} restarts were made.")
+    if state.finished:
+        sentences.append(_restarts_sentence([run.begin for run in state.single_runs("")[1:]]))
     return " ".join(sentences)
+
+
+def _restarts_sentence(begins: Sequence[str]) -> str:
+    """Return the number of restarts; those of quasi-Newton are not among the ones that the user allowed."""
+    by_slopes = begins.count("slopes")
+    count = len(begins) - by_slopes
+    text = "1 restart was made" if count == 1 else f"{count} restarts were made"
+    return text + (
+        f", and quasi-newton started from {plural(by_slopes, 'other point')}." if by_slopes else "."
+    )
 
 
 def _ties_sentence(state: RunState) -> str:

@@ -45,6 +45,8 @@ class Setup:
         """Return the first strategy of the run."""
         strategy = self.make(self.x0, self.sigma0, self.options.popsize, self.options.rng)
         budget = self.options.maxfevals
+        if budget is not None:
+            strategy.limit(budget)
         if budget is not None and budget < strategy.batch_size and not strategy.cuts_batches:
             raise ValueError(
                 f"maxfevals={budget} is less than one generation of popsize={strategy.batch_size}: "

@@ -99,7 +99,7 @@ class SingleRun:
 
     FIELDS: ClassVar[dict[str, Any]] = {
         "popsize": AT_LEAST_ONE, "evaluations": COUNT, "best_fun": VALUE, "reason": str, "small": bool,
-        "begin": str, "by_slopes": COUNT, "share": UNIT,
+        "begin": str, "by_slopes": COUNT, "by_looks": COUNT, "share": UNIT,
     }  # fmt: skip
 
     popsize: int
@@ -109,6 +109,7 @@ class SingleRun:
     small: bool = False  # one of BIPOP's small populations
     begin: str = ""  # what a portfolio began with
     by_slopes: int = 0  # of the evaluations, those by quasi-Newton
+    by_looks: int = 0  # of the evaluations, those by which a portfolio decides
     share: float = 0.0  # evaluations that quasi-Newton deserves in restarts, relative to the other search
 
 
@@ -358,6 +359,9 @@ class RunState:
             counters.late,
             math.nan if counters.raw_at_best is None else counters.violation,
         )
+        begin, by_slopes, *_ = strategy.division
+        if begin:
+            progress = progress._replace(slopes=by_slopes + sum(run.by_slopes for run in self.finished))
         if self.averaged is None:
             return progress
         noise = strategy.noise

@@ -223,7 +223,7 @@ def fun(x):
     open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
     time.sleep({pause})
     return float(x @ x)
-lmma.minimize(fun, np.ones(4), 1.0, workers=2, maxtime=100)
+lmma.minimize(fun, np.ones(4), 1.0, values="ranks", workers=2, maxtime=100)
 """  # no main guard: a script like anyone's
 
 

@@ -194,7 +194,7 @@ DESCRIPTION = b', "run": {'  # in the first record of each process
 LONGEST = 1 << 20  # bytes; longer lines are not records
 DRAWN = (
     "evaluations", "best_fun", "median_fun", "sigma", "step", "axis_ratio", "seconds", "failures", "late",
-    "restarts", "popsize", "violation", "quality", "repeats", "rate", "average_fun", "generation",
+    "restarts", "popsize", "violation", "quality", "repeats", "rate", "average_fun", "generation", "slopes",
 )  # fmt: skip
 FACTS = ("n", "seed", "popsize", "maxfevals", "maxiter", "maxtime", "ftarget")  # numbers about a run
 QUANTILES = 5  # of the steps: minimum, quartiles, maximum

@@ -93,6 +93,11 @@ function panels() {
   add('Step size', mixed ? 'sigma' : 'sigma, mean step dashed', [...each(c => c.sigma, 'sigma'), ...(mixed ? [] : each(c => c.step, 'step', secondary))]);
   add('Axis ratio', 'longest / shortest axis', each(c => c.axis_ratio, 'axis ratio'));
   if (detail) scales(detail, add, one ? '' : detail.name);
+  const mixed_search = logs.filter(([log]) => some(log.columns.slopes || [], v => v > 0));
+  const ranks = c => c.evaluations.map((e, i) => e === null || c.slopes[i] === null ? null : e - c.slopes[i]);
+  const parts_of = (pick, what, more) => mixed_search.map(([log, i]) => curve(log, i, pick(log.columns), called(log, what), more));
+  add('Slopes and ranks', 'evaluations of each, ranks dashed', [...parts_of(c => c.slopes, 'slopes'), ...parts_of(ranks, 'ranks', secondary)],
+    {scale: 'linear'});
   add('Speed', 'evaluations/s', each(speeds, 'speed'));
   const kinds = [['failures', 'Failed evaluations', c => c.failures, v => v > 0], ['restarts', 'Restarts', c => c.restarts, v => v > 0],
     ['noise', 'Noise', c => c.quality, v => v < 1], ['constraints', 'Constraint violation', c => c.violation, () => true]];

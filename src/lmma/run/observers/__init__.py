@@ -31,6 +31,7 @@ class Progress(NamedTuple):
     repeats: float = 1.0  # evaluations per candidate, or population relative to the first one
     rate: float = 1.0  # learning rate of the mean
     average_fun: float = math.nan  # exponentially weighted mean of all values; NaN without noise
+    slopes: float = math.nan  # evaluations by quasi-Newton; NaN for methods without it
 
 
 class Recorder:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lmma.methods import Strategy
     from lmma.run.state import RunState
 
-RARE = ("violation", "average_fun")  # omitted if NaN
+RARE = ("violation", "average_fun", "slopes")  # omitted if NaN
 NAMED = 1000  # maximum number of variables whose best values are written
 SHOWN = 8  # evenly spaced coordinates whose mean and step are written
 EXTREME = 3  # coordinates with the shortest steps, and with the longest
