@@ -17,7 +17,7 @@ Examples
 ...     longer = lmma.minimize(sphere, [1.0] * 5, 0.5, rng=1, maxfevals=400, archive=file)
 ...     rows = len(Archive(file))
 >>> longer.nfev, longer.calls, rows
-(400, 320, 400)
+(95, 33, 90)
 """
 
 from lmma.run.archive import Archive, ArchiveError

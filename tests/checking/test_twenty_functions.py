@@ -29,7 +29,7 @@ def test_each_is_recognised_and_gets_the_right_advice(name, seed):
     found = report(name, seed)
     assert found.kind in kinds, str(found)
     assert found.use == use, str(found)
-    assert 50 <= found.calls <= 100
+    assert 50 <= found.calls <= 120
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -178,7 +178,7 @@ def test_tiny_values_lower_the_tolerance_that_would_end_the_search():
 
 def test_a_function_of_many_variables_costs_no_more_calls():
     found = lmma.check(rosenbrock, np.zeros(5000), rng=1)
-    assert found.calls <= 100
+    assert found.calls <= 120
     assert (found.kind, found.use) == ("smooth", "lmma")
 
 

@@ -225,7 +225,7 @@ def slow(x):
 
 slow.__qualname__ = "curved"
 print("begun", flush=True)
-result = lmma.minimize(slow, np.full(3, 0.5), 0.4, method=Varied, rng=1, popsize=9, maxiter=120,
+result = lmma.minimize(slow, np.full(3, 0.5), 0.4, method=Varied, rng=1, popsize=9, maxiter=120, noise=None,
                        tolx=0, tolfun=0, checkpoint=Checkpoint(sys.argv[1], every=0))
 print(repr((result.x.tolist(), result.fun, result.nfev)))
 """

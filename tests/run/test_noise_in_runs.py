@@ -376,7 +376,14 @@ def test_x_is_the_best_observed_point_if_fun_fails_at_the_mean(treatment):
     for seed in range(12, 22):
         rng = np.random.default_rng(seed)
         result = lmma.minimize(
-            hollow, np.full(2, 2.0), 1.0, args=(rng,), values="ranks", rng=seed, noise=treatment, maxfevals=1500
+            hollow,
+            np.full(2, 2.0),
+            1.0,
+            args=(rng,),
+            values="ranks",
+            rng=seed,
+            noise=treatment,
+            maxfevals=1500,
         )
         assert np.isfinite(result.fun)
         if "fun fails at the mean of the search" in result.message:

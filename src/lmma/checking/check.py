@@ -38,14 +38,14 @@ def check(
     common_random_numbers: bool | None = None,
     timeout: float | None = None,
     maxfevals: int | None = None,
-    calls: int = 100,
+    calls: int = 120,
     maxtime: float | None = 300.0,
     rng: Seed = None,
     name: str | None = None,
 ) -> CheckResult:
     """Examine a function and recommend how to minimise it.
 
-    Up to 100 calls measure the time per call, the failure rate, the noise, the number of digits, kinks, jumps
+    Up to 120 calls measure the time per call, the failure rate, the noise, the number of digits, kinks, jumps
     and plateaus along lines, and the effect of each variable.
 
     Parameters
@@ -92,7 +92,7 @@ def check(
     ...     return ((1 - x[:-1]) ** 2 + 100 * (x[1:] - x[:-1] ** 2) ** 2).sum()
     >>> report = lmma.check(rosenbrock, [0.0] * 10, rng=1, name="rosenbrock")
     >>> report
-    <check of rosenbrock: smooth, n=10, 120 calls, use lmma>
+    <check of rosenbrock: smooth, n=10, 116 calls, use lmma>
     >>> report.begins_with
     'slopes'
     """

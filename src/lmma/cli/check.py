@@ -37,7 +37,7 @@ DEFAULT_MAXTIME = 300.0  # seconds
 DEFAULT_SEED = 0  # the same report each time
 
 EPILOG = """\
-About 100 calls along lines through the start measure the time per call, the failure rate, the noise, the
+About 120 calls along lines through the start measure the time per call, the failure rate, the noise, the
 number of digits, kinks, jumps and plateaus, and the effect of each variable. The report says what the
 default method will do and prints the command to run. TARGET, --command and the start are the same as for
 lmma minimize. If a call may hang, set --timeout.
@@ -71,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     stopping = next(group for group in parser._action_groups if group.title == "stopping options")
     stopping.add_argument(
-        "--calls", metavar="N", type=arguments.count, default=100,
-        help="maximum number of calls, at least 20 (default: 100)",
+        "--calls", metavar="N", type=arguments.count, default=120,
+        help="maximum number of calls, at least 20 (default: 120)",
     )  # fmt: skip
     add = parser.add_argument_group("output options").add_argument
     add("--json", action="store_true", help="print only the report, as JSON, on standard output")
