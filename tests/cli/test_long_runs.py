@@ -242,7 +242,8 @@ def test_the_same_command_twice_at_once_is_rejected_the_second_time(lmma, starte
         "import time\ndef loss(x):\n    time.sleep(0.01)\n    return float(x @ x)\n"
     )
     words = ("minimize", "slow:loss", "--x0", "1,1", "--seed", 1, "--checkpoint", "run.npz", "--log", "log",
-             "--values", "ranks", "--quiet", "--tolx", 0, "--tolfun", 0, "--max-generations", 10_000)  # fmt: skip
+             "--values", "ranks", "--quiet", "--tolx", 0, "--tolfun", 0,
+             "--max-generations", 10_000)  # fmt: skip
     process = started(*words)
     deadline = time.monotonic() + 60
     while not (tmp_path / "log").exists() or not (tmp_path / "log").read_text():

@@ -13,8 +13,9 @@ ATTEMPT    quasi-Newton           from the best point in the learned metric, 5 n
                                   gains more per evaluation than the evolution strategy in its last 10 n
 RACE       quasi-Newton           for max(15 n, a tenth) evaluations, then
 REPLY      evolution strategy     for as many; twice as many in the next round, while quasi-Newton is ahead
-LAST_LOOK  -                      the gate where quasi-Newton has converged: smooth -> ENDED, or RANKS around
-                                  this point if values have errors; rough -> RANKS from x0
+LAST_LOOK  -                      the gate and parabolas where quasi-Newton has converged: rough, or
+                                  lower far away -> RANKS from x0; lower nearby -> SLOPES anew; else ENDED,
+                                  or RANKS around this point if values have errors
 ENDED      quasi-Newton           ``stop()`` has its reason
 =========  =====================  ===========================================================================
 
@@ -22,10 +23,12 @@ A race that the evolution strategy wins leaves its state untouched: a quasi-Newt
 many valleys costs its evaluations and nothing else.
 
 At the end of quasi-Newton in SLOPES: if it has *converged*, the function is looked at once more, with steps
-of sigma0. If it is rough there, or lower, this was one valley among many, or a kink: an evolution strategy
-searches from x0. Otherwise, if values are exact, the portfolio has converged, too. If they have errors, an
-evolution strategy continues in the learned metric, as its longer steps see through them. If quasi-Newton is
-*stuck*, an evolution strategy continues from the best point with equal steps in all directions.
+of sigma0. If it is rough there, or lower at this distance, this was one valley among many, or a kink: an
+evolution strategy searches from x0. If a point nearby is lower, this was no minimum, but the metric had
+collapsed: slopes begin anew. Otherwise, if values are exact, the portfolio has converged, too. If they have
+errors, an evolution strategy continues in the learned metric, as its longer steps see through them. If
+quasi-Newton is *stuck*, an evolution strategy continues from the best point with equal steps in all
+directions.
 
 The portfolio consists of complete strategies, each with its own bounds, noise handling and convergence. Its
 own record counts all evaluations and keeps the best point of all.
@@ -384,6 +387,8 @@ class Portfolio(Strategy):
         stage, step = self.course.stage, self.course.step
         if stage == Stage.LOOK and step == 1:
             return len(NEAR)
+        if stage == Stage.LAST_LOOK and step == 1:
+            return len(self.site.lines)
         if stage in LOOKS:
             return 4 * len(self.site.lines) + (stage == Stage.LOOK and step == 0)
         return self.active.batch_size
@@ -405,6 +410,8 @@ class Portfolio(Strategy):
             normal = self.generator().standard_normal((len(NEAR), self.n))
             near: Vector = site.x + np.array(NEAR)[:, None] * normal * self.site.steps
             return near if self._limits is None else np.clip(near, *self._limits)
+        if course.stage == Stage.LAST_LOOK and course.step == 1:
+            return site.x + site.lines
         scales = gate.NEARBY if course.stage == Stage.LOOK_AGAIN else gate.AT_START
         around = gate.points(site.x, site.lines, scales, self._limits, one_sided=site.one_sided)
         return np.vstack((site.x, around)) if course.stage == Stage.LOOK and course.step == 0 else around
@@ -492,8 +499,7 @@ class Portfolio(Strategy):
         if course.stage == Stage.LOOK_AGAIN:
             self._decide_on_attempt(self._is_smooth(finite, gate.NEARBY))
         elif course.stage == Stage.LAST_LOOK:
-            lower = bool(np.any(finite < site.f - 2 * self.errors.error(site.f)))
-            self._decide_on_end(self._is_smooth(finite, gate.AT_START) and not lower)
+            self._last_look(finite)
         elif course.step == 1 or (course.step == 0 and math.isnan(finite[0])):
             self._find_start(finite)
         elif self._begin == "slopes":
@@ -661,14 +667,62 @@ class Portfolio(Strategy):
         factor = min(1.0, max(RECENT_STEPS * size, LEAST_STEP)) if size else 1.0
         self._continue_with(self._new_ranks(self.record.best_x, factor * site.steps, self._next_key()))
 
-    def _decide_on_end(self, smooth: bool) -> None:
-        """End where quasi-Newton has converged, or let an evolution strategy continue."""
-        method, site = self._slopes_method, self.site
+    def _last_look(self, values: Vector) -> None:
+        """Decide whether quasi-Newton has found a minimum, from the points around it."""
+        site, course = self.site, self.course
+        limit = site.f - 2 * self.errors.error(site.f)
+        if course.step:
+            if np.nanmin(values, initial=math.inf) < site.f - self._tolerance() / 4:
+                self._begin_anew(values)
+            else:
+                self._end_at_minimum()
+        elif not self._is_smooth(values, gate.AT_START):
+            self._continue_from_start()
+        elif np.nanmin(values[len(values) // 2 :], initial=math.inf) < limit:
+            self._begin_anew(values)
+        elif np.nanmin(values, initial=math.inf) < limit:
+            self._continue_from_start()
+        elif not self._doubts_minimum(values):
+            self._end_at_minimum()
+
+    def _continue_from_start(self) -> None:
+        """Leave a minimum among many, or a kink, for an evolution strategy."""
+        self.site.x[...] = self.site.start
+        self._continue_with(self._new_ranks(self.site.start, self.site.steps, self._next_key()))
+
+    def _doubts_minimum(self, values: Vector) -> bool:
+        """Return whether parabolas along the lines of a look have lower points, to be evaluated next."""
+        site = self.site
+        if site.one_sided:
+            return False
+        a = gate.AT_START[1]
+        ahead, behind = values.reshape(4, -1)[2:]
+        with np.errstate(all="ignore"):
+            slope, curvature = (ahead - behind) / (2 * a), (ahead + behind - 2 * site.f) / a**2
+            t = -slope / curvature
+            lower = (curvature > 0) & (np.abs(t) < a) & (slope**2 / (2 * curvature) > self._tolerance())
+        site.lines = t[lower, None] * site.lines[lower]
+        self.course.step = 1
+        return bool(lower.any())
+
+    def _tolerance(self) -> float:
+        """Return the difference of values that tells two points apart."""
+        return max(10 * self.errors.error(self.site.f), float(self._common["tolfun"]))
+
+    def _begin_anew(self, values: Vector) -> None:
+        """Begin slopes at the best point of a look, without a metric: where they ended was no minimum."""
+        site, row = self.site, int(np.nanargmin(values))
+        site.x[...], site.f = self._points_to_look_at()[row], values.item(row)
+        self.slopes = self._new_slopes(site.x, site.f)
+        self._slopes_method.begin_at(site.f)
+        self._enter(Stage.SLOPES, self.slopes)
+        self._set_challenge(self.record.evaluations + FIRST_CHALLENGE * self.n)
+
+    def _end_at_minimum(self) -> None:
+        """End, or let an evolution strategy continue around the minimum if values have errors."""
+        method = self._slopes_method
         error = method.errors.error(method.f)
-        if not smooth:
-            site.x[...] = site.start
-            self._continue_with(self._new_ranks(site.start, site.steps, self._next_key()))
-        elif error <= max(EXACT * abs(method.f), UNDERFLOW):
+        if error <= max(EXACT * abs(method.f), UNDERFLOW):
             self._enter(Stage.ENDED, self.active)
         else:
             self.course.handed = True
@@ -778,10 +832,11 @@ class Portfolio(Strategy):
 
     def _fit_budget(self) -> None:
         """Leave quasi-Newton, or a look, if its next batch does not fit into the budget."""
-        if self._asked is None and self.batch_size > self._left() and self.active.popsize <= self._left():
-            stage = self.course.stage
-            if stage != Stage.RANKS and stage != Stage.ENDED:
-                self._leave_values()
+        stage, left = self.course.stage, self._left()
+        if self._asked is not None or self.batch_size <= left or stage in (Stage.RANKS, Stage.ENDED):
+            return
+        if self.active.popsize <= left or not self.record.evaluations:
+            self._leave_values()
 
     def _leave_values(self) -> None:
         """Continue with an evolution strategy for good."""
