@@ -1,13 +1,13 @@
 """COCO's suite bbob: share of targets met within budgets, by the default and by other packages.
 
-    python benchmarks/few_variables.py run --dims 5,10 --instances 7-9 --methods auto,ranks,pycma --budget 1000
-    python benchmarks/few_variables.py run --dims 5 --instances 7-9 --methods auto,pycma --box
+    python benchmarks/few_variables.py run --dims 5,10 --methods auto,ranks,pycma --budget 1000
+    python benchmarks/few_variables.py run --dims 5 --methods auto,pycma --box
     python benchmarks/few_variables.py table
 
-51 targets from 1e2 to 1e-8; every method is run again and again until the budget is used; start 0, sigma0 = 2,
-in the box [-5, 5]^n lmma's default step. Finished runs are kept as lines of a file and not made again, so
-the command continues where it was interrupted. Needs `pip install coco-experiment`, and `cma` or `nlopt` for
-those. Constants of pulse-full were chosen on instances 1 to 6, of the default on 3 to 5.
+51 targets from 1e2 to 1e-8; every method is run until the budget is used; start 0, sigma0 = 2;
+in the box [-5, 5]^n lmma uses its default step. Finished runs are kept as lines of a file and not made again,
+so the command continues where it was interrupted. Needs `pip install coco-experiment`, and `cma` or `nlopt`
+for those. Constants of pulse-full were chosen on instances 1 to 6, of the default on 3 to 5.
 """
 
 from __future__ import annotations

@@ -63,15 +63,15 @@ def test_everything_a_run_can_do_it_does_with_replicas(dask_client, options):
 def test_replicas_follow_a_run_through_its_restarts(dask_client):
     options = {"restarts": 1, "maxiter": 60, "n": 2, "tolfun": 1e-1, "tolx": 1e-1}
     here = run(**options)
-    assert len(here.runs) == 2
+    assert len(here.runs) >= 2
     same(here, run(**options, workers=Replicated(dask_client, check=3)))
 
 
 def test_failures_and_candidates_drawn_again_are_followed(cluster):
     def fun(x):
-        if x[0] > 0.8:
+        if x[0] > 0.55:
             raise ArithmeticError("too large")
-        return np.nan if x[1] > 0.9 else curved(x)
+        return np.nan if x[1] > 0.6 else curved(x)
 
     for on_error in ("worst", "resample"):
         options = {"on_error": on_error, "bounds": [-3, 1], "maxfevals": 90}
