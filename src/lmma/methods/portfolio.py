@@ -86,6 +86,7 @@ if TYPE_CHECKING:
 Vector = npt.NDArray[np.float64]
 
 FULL_MATRIX_UP_TO = 300  # variables; beyond, the cost of a matrix exceeds the evaluations it saves
+SHORT = 6  # evaluations per variable: with fewer left, none is spent on the noise of values
 FIRST_CHALLENGE = 100  # evaluations per variable before the first challenge
 CHALLENGE_SHARE = 0.1  # of the evaluations so far, for a challenge
 FIRST_PART = 0.25  # of the turn of a challenger, after which it may be given up
@@ -548,7 +549,7 @@ class Portfolio(Strategy):
         site = self.site
         site.start[...] = site.x
         self.slopes, self.ranks = self._new_slopes(site.x, site.f), None
-        self._slopes_method.begin_at(site.f)
+        self._slopes_method.begin_at(site.f, self.errors.recent if self._left() < SHORT * self.n else None)
         self._enter(Stage.SLOPES, self.slopes)
         self._set_challenge(FIRST_CHALLENGE * self.n)
 

@@ -972,11 +972,18 @@ class QuasiNewtonMethod(Method):
                 case Phase.HANDED:
                     self._learn_handed(values)
 
-    def begin_at(self, f: float) -> None:
-        """Begin at the mean, where fun is ``f``."""
+    def begin_at(self, f: float, recent: Vector | None = None) -> None:
+        """Begin at the mean, where fun is ``f``.
+
+        With ``recent`` values, only their digits give the errors of values: no evaluation is spent on noise.
+        """
         self.f = f
         self.errors.remember(np.array([f]))
         self.phase, self.after_noise = Phase.NOISE, Phase.FIRST
+        if recent is not None:
+            self.errors.remember(recent)
+            self.errors.measure(np.empty(0), f, rounded=self.dtype != np.float64)
+            self._begin_stencil(Phase.FIRST)
 
     def begin_from(self, metric: Metric, f: float, errors: ValueNoise | None = None) -> None:
         """Begin at the mean, where fun is ``f``, with the metric of another search.
