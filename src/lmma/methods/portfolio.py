@@ -79,6 +79,7 @@ from lmma.numerics.value_noise import ValueNoise
 if TYPE_CHECKING:
     from lmma.layers.constraints import ConstraintOptions
     from lmma.layers.noise import Treatment
+    from lmma.numerics.metric import Metric
 
 Vector = npt.NDArray[np.float64]
 
@@ -686,7 +687,7 @@ class Portfolio(Strategy):
         assert ranks is not None
         used = ranks.evaluations
         metric = self._es().metric()
-        if not smooth or self._left() < 3 * self.n or not _usable(metric.root()):
+        if not smooth or self._left() < 3 * self.n or not _usable(metric):
             self._enter(Stage.RANKS, ranks)
             self._set_look(used + max(FIRST_LOOK * self.n, int(LOOK_SHARE * used)))
             return
@@ -754,9 +755,16 @@ class Portfolio(Strategy):
     def _left(self) -> float:
         return self._budget - self.record.evaluations
 
+    def _rows_needed(self) -> int:
+        """Return the number of rows without which the next batch is of no use."""
+        slopes = self.slopes
+        if slopes is not None and self.active is slopes and self.course.stage not in LOOKS:
+            return slopes.method.rows_left
+        return self.batch_size
+
     def _fit_budget(self) -> None:
-        """Leave quasi-Newton, or a look, if its next batch does not fit into the budget."""
-        if self._asked is None and self.batch_size > self._left() and self.active.popsize <= self._left():
+        """Leave quasi-Newton, or a look, if its next phase does not fit into the budget."""
+        if self._asked is None and self._rows_needed() > self._left() and self.active.popsize <= self._left():
             stage = self.course.stage
             if stage != Stage.RANKS and stage != Stage.ENDED:
                 self._leave_values()
@@ -946,6 +954,8 @@ def _ranks_class(n: int) -> type[Strategy]:
     return PulseFull if n <= FULL_MATRIX_UP_TO else Pulse
 
 
-def _usable(root: Vector) -> bool:
-    """Return whether a matrix of steps is finite and every row has a length."""
-    return bool(np.isfinite(root).all() and (np.square(root).sum(axis=1) > 0).all())
+def _usable(metric: Metric) -> bool:
+    """Return whether the standard deviations of a search are finite and positive."""
+    with np.errstate(all="ignore"):
+        deviations = metric.deviations()
+    return bool((np.isfinite(deviations) & (deviations > 0)).all())

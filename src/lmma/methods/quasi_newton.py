@@ -205,15 +205,19 @@ class Room(NamedTuple):
         return least
 
 
-def _inverse_times(q: Vector, steps: Vector, changes: Vector) -> Vector:
-    """Return the inverse Hessian of L-BFGS times ``q``, for pairs of ``steps`` and ``changes`` of slopes."""
+def _inverse_times(q: Vector, steps: Vector, changes: Vector, *, scaled: bool = True) -> Vector:
+    """Return the inverse Hessian of L-BFGS times ``q``, for pairs of ``steps`` and ``changes`` of slopes.
+
+    Without pairs it is the identity, or a multiple of it that suits the last pair if ``scaled``.
+    """
     factors: list[float] = []
     for s, y in zip(steps[::-1], changes[::-1], strict=True):
         factor = float(s @ q) / float(s @ y)
         factors.append(factor)
         q = q - factor * y
-    s, y = steps[-1], changes[-1]
-    q = q * (float(s @ y) / float(y @ y))
+    if scaled:
+        s, y = steps[-1], changes[-1]
+        q = q * (float(s @ y) / float(y @ y))
     for s, y, factor in zip(steps, changes, reversed(factors), strict=True):
         q = q + s * (factor - float(y @ q) / float(s @ y))
     return q
@@ -685,7 +689,10 @@ class PairsModel(Model):
         steps, changes = self._pairs()
         if not len(steps):
             return {Direction.NEWTON: -g}
-        return {Direction.BFGS: -_inverse_times(g, steps, changes), Direction.NEWTON: -g}
+        return {
+            Direction.BFGS: -_inverse_times(g, steps, changes, scaled=False),
+            Direction.SCALED_BFGS: -_inverse_times(g, steps, changes),
+        }
 
     def adopt(self, trial: Trial, kind: Direction, p: Vector, g: Vector) -> tuple[Vector, Vector]:
         """Return the direction and the slopes: L does not depend on the direction that won."""
@@ -1435,12 +1442,21 @@ class QuasiNewtonMethod(Method):
         return float(np.median(self.progress.gains)) if self.progress.gains else self.decrease
 
     def _learn_handed(self, values: Vector) -> None:
-        """Scale the metric of another search to curvature 1, and take Newton's direction."""
+        """Scale the metric of another search to curvature 1, and take Newton's direction.
+
+        A diagonal is scaled column by column, a matrix as a whole.
+        """
         g, d = self._central(values)
-        error = float(np.median(self._curvature_error()))
-        factor = 1 / math.sqrt(max(float(np.median(np.abs(d))), error, TINY))
-        self.model.rescale(np.full(len(g), factor))
-        self.g = self.model.release(g, self._inward()) * factor
+        sizes, errors, model = np.abs(d), self._curvature_error(), self.model
+        if model.separable:
+            curvatures = np.maximum(sizes, np.maximum(errors, max(1e-12 * float(sizes.max()), TINY)))
+            self.first_curvatures[...] = curvatures / model.diagonal**2
+            factors = 1 / np.sqrt(curvatures)
+        else:
+            factor = 1 / math.sqrt(max(float(np.median(sizes)), float(np.median(errors)), TINY))
+            factors = np.full(len(g), factor)
+        model.rescale(factors)
+        self.g = model.release(g, self._inward()) * factors
         self.trial.pending = Pending.NONE
         self._try({Direction.NEWTON: -self.g}, self._lowest(values))
 
