@@ -498,7 +498,8 @@ class Strategy:
         record.evaluations += rows
         if len(order):
             new_best = self._update_best(told)
-            self.convergence.update(told, record.best_fun, new_best=new_best)
+            if not method.continues:
+                self.convergence.update(told, record.best_fun, new_best=new_best)
             method.update(told._replace(tied=True) if self.convergence.ties.significant else told)
             if rows > 1:  # a single row has no spread
                 self.convergence.spread = method.spread(self._asked)

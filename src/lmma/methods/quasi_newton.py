@@ -1231,7 +1231,7 @@ class QuasiNewtonMethod(Method):
 
     @property
     def continues(self) -> bool:
-        """True if the phase continues after the next batch."""
+        """True if the next batch does not complete its phase."""
         return self.batch_size < self.rows_left
 
     def generator(self, stream: int = 0) -> np.random.Generator:
