@@ -96,7 +96,7 @@ def test_a_stencil_in_blocks_of_rows_is_the_same_search(model, name, options, mo
 
 @pytest.mark.usefixtures("pairs", "blocks")
 def test_coordinates_without_effect_do_not_make_the_function_flat():
-    n = 1500
+    n = 5000
     es = lmma.strategy("quasi-newton", np.full(n, 2.0), 1.0, rng=1)
     while es.evaluations < 2 * n + 20:
         X = es.ask()
@@ -210,7 +210,7 @@ def test_pairs_are_used_without_held_coordinates():
     g = 2 * H @ (es.best_x - centre)
     stationary = np.where(es.best_x == 1, g <= 0, np.where(es.best_x == -1, g >= 0, np.abs(g) < 1e-5))
     assert stationary.all()
-    assert es.evaluations < 2500  # without pairs, 3 times as many
+    assert es.evaluations < 1300  # without pairs, 2960
 
 
 # In the portfolio

@@ -236,7 +236,7 @@ def test_a_state_that_contradicts_itself_is_rejected():
     state = es.get_state()
     for name, wrong in {
         "model.holds": np.full(8, 3), "model.inverse": np.zeros((2, 2)), "model.steps": np.zeros((5, 9)),
-        "trial.t": np.zeros(9), "after_noise": 4, "ending": 1,
+        "trial.t": np.zeros(9), "after_noise": 4, "ending": 1, "stencil.told": np.zeros(99),
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=name.partition(".")[0]):
             strategy(bounds=[-9, 9]).set_state(state | {name: wrong})

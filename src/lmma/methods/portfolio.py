@@ -216,12 +216,15 @@ class Site:
 
 
 class Portfolio(Strategy):
-    """Quasi-Newton where values are smooth, an evolution strategy elsewhere: the default, O(n^2) per sample.
+    """Quasi-Newton where values are smooth, an evolution strategy elsewhere: the default.
 
     A look at 13 or 21 points decides which begins. Then the other one is tried now and then, and takes over
     if it gains more. On smooth functions this needs a fraction of the evaluations of an evolution strategy;
     on others, a little more than its evaluations. Unlike an evolution strategy it uses the values: it is not
     invariant under increasing transformations of fun.
+
+    Up to 1000 variables it stores matrices, in all about 10 n^2 numbers. Beyond, it needs O(n log n), and the
+    two searches hand over only the scales of coordinates.
 
     Integers, choices and equality constraints are not supported; ``method="auto"`` then selects another
     method. If constraints are told or points are injected, the evolution strategy continues alone.

@@ -7,7 +7,7 @@ x          ``mean``               (n,)       best accepted point; candidates are
 S          ``_steps0``            (n,)       sigma0, by coordinate; all lengths are in units of it
 f          ``f``                  float      value at x
 L          ``model.L``            (n, k)     L L^T approximates the inverse Hessian; k = n coordinates move,
-                                             without those that bounds fix
+           ``model.scales``       (k,)       without those that bounds fix. Beyond 1000 variables: a diagonal
 g          ``g``                  (k,)       slopes at x along the columns of L
 d          -                      (k,)       second derivatives along the columns of L
 s^, y^     ``model.s, .y``        (k,)       last step and change of slopes, in the coordinates u
@@ -50,6 +50,14 @@ of its own coordinate. Otherwise L is updated as a whole, by BFGS in product for
 
 and up to three directions are tried in one batch: that of BFGS, that of BFGS after scaling L by Al-Baali's
 factor, and that of L-BFGS from the last 12 steps. The winner's model is kept.
+
+*Many variables.* Beyond 1000 variables L remains diagonal, and no array is larger than O(n) or a batch.
+Outside separable mode, the last 12 pairs s^, y^ describe the rest of the inverse Hessian. Two directions of
+L-BFGS in the coordinates u are tried: from L, and from L times a scalar. Stencils go along the columns of L,
+that is, along coordinates.
+
+*Batches.* The rows of a large stencil are asked for in several batches, of at most 64 MB or ``popsize`` rows.
+Neither the search nor its random numbers depend on this division.
 
 *Bounds.* Steps are projected into the box and end on its faces exactly. A coordinate on a face is held: the
 columns of L are turned so that one of them changes this coordinate and no other does. That column remains in
@@ -1824,7 +1832,7 @@ class QuasiNewtonMethod(Method):
 
 
 class QuasiNewton(Strategy):
-    """Quasi-Newton search for smooth functions: differences in a learned metric, O(n^2) per sample.
+    """Quasi-Newton search for smooth functions: differences of values in a learned metric.
 
     On smooth functions it needs a fraction of the evaluations of an evolution strategy, also if values have
     few digits, come from float32, carry a little noise, or are missing. It uses the values themselves: unlike
@@ -1832,11 +1840,15 @@ class QuasiNewton(Strategy):
     functions with kinks or a rugged surface.
 
     Batches differ in size: up to 2n rows for slopes, and one to three for a step, for any number of workers.
+    Beyond 2048 variables, the rows for slopes are divided into batches of at most 64 MB.
     ``popsize`` only affects the number of batches that stopping rules and restarts consider.
 
+    Up to 1000 variables, the inverse of the Hessian is stored as a matrix, in all about 10 n^2 numbers.
+    Beyond, it is stored as a diagonal and the last 12 pairs of steps and changes of slopes, about 100 n
+    numbers. The scales of coordinates are then learned as quickly; dependencies between them take more steps.
+
     Bounds are kept by the method itself: steps end at the faces of the box, and ``boundary`` has no effect.
-    Integers, choices, constraints, ``noise=``, injected points and resampling are not supported. The inverse
-    of the Hessian is stored as a matrix, in all about 10 n^2 numbers, also for many variables.
+    Integers, choices, constraints, ``noise=``, injected points and resampling are not supported.
 
     Arguments are those of :class:`lmma.Strategy`.
 
