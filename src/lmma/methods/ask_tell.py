@@ -202,7 +202,7 @@ class Strategy:
         if bounds is not None:
             cls.require_support("bounds", "bounds=")
         if cls.keeps_bounds and isinstance(boundary, str) and boundary in BOXES:
-            boundary = "project"  # changes no point inside and adds no penalty
+            boundary = "reflect"  # changes no point inside, adds no penalty, and costs least
         start = _start(x0, sigma0, bounds, boundary, integrality, categories, precision)
         mean, sigma, scale, _, box, integers, choices = start
         n = len(mean) if choices is None else len(mean) + len(choices.columns)
