@@ -322,7 +322,7 @@ class Model(ABC):
 
     @abstractmethod
     def hold(self, coordinates: list[int]) -> None:
-        """Hold coordinates at their bounds: see to it that a single column changes each of them."""
+        """Hold coordinates at their bounds, so that a single column changes each of them."""
 
     @property
     @abstractmethod
