@@ -1,5 +1,7 @@
 """The quasi-Newton search as one sequential listing, without phases, state, bounds or float32.
 
+With ``pairs_only``, L remains diagonal, and directions are those of L-BFGS.
+
 :func:`search` is a generator: it yields batches of points and receives their values, NaN for failures. It
 returns the reason why it ends. All lengths are in units of sigma0.
 """
@@ -29,7 +31,7 @@ def digits(v):
     return next((d for d in range(2, 10) if all(float(f"{x:.{d - 1}e}") == x for x in v)), None)
 
 
-def search(x, sigma0, draw):
+def search(x, sigma0, draw, *, pairs_only=False):
     """``draw(batch, stream)`` returns the random generator of a batch."""
     n, s = len(x), np.full(len(x), sigma0)
     batch, seen = 0, np.empty(0)
@@ -339,9 +341,31 @@ def search(x, sigma0, draw):
             candidates = [("n", -g)]
             continue
 
-        # the next directions: BFGS, BFGS after a scaling, L-BFGS
+        # the next directions of a diagonal L: L-BFGS in the coordinates u, from L and from a multiple of it
         candidates = [("n", -g)]
         sy, ss = float(shat @ y), float(shat @ shat)
+        if pairs_only:
+            diagonal = np.diag(L)
+            if sy > max(1e-8 * ss, 1e-250):
+                pairs = [*pairs, (step, y / diagonal)][-12:]
+            used = [(S / diagonal, Y * diagonal) for S, Y in pairs]
+            used = [(S, Y) for S, Y in used if float(S @ Y) > 1e-8 * float(S @ S)]
+            if used:
+                candidates = []
+                for name, scaled in (("a", False), ("c", True)):
+                    q, factors = g, []
+                    for S, Y in reversed(used):
+                        factors.append(float(S @ q) / float(S @ Y))
+                        q = q - factors[-1] * Y
+                    if scaled:
+                        S, Y = used[-1]
+                        q = q * (float(S @ Y) / float(Y @ Y))
+                    for (S, Y), k in zip(used, reversed(factors), strict=True):
+                        q = q + S * (k - float(Y @ q) / float(S @ Y))
+                    candidates.append((name, -q))
+            continue
+
+        # the next directions: BFGS, BFGS after a scaling, L-BFGS
         if sy > 1e-8 * ss:
             candidates = []
             factor = min(1.0, max(sy / ss, 0.1))

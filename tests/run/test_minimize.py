@@ -8,6 +8,7 @@ import scipy.optimize
 
 import lmma
 from adapting import ADAPTING
+from lmma.methods.portfolio import Portfolio
 from lmma.minimize import choose_method
 from lmma.numerics.memory import available_memory
 from lmma.run.observers import Progress, Recorder
@@ -181,6 +182,13 @@ def test_auto_takes_a_full_matrix_for_few_variables_and_directions_for_many():
     assert choose_method(301) == choose_method(10_000) == "pulse"
 
 
+def test_auto_uses_values_up_to_a_hundred_thousand_variables(monkeypatch):
+    monkeypatch.setattr("lmma.numerics.memory.available_memory", lambda: None)
+    assert choose_method(2, values="auto") == choose_method(100_000, values="auto") == "portfolio"
+    assert choose_method(100_001, values="auto") == choose_method(2000, values="ranks") == "pulse"
+    assert choose_method(2000, values="auto", discrete=True) == "pulse"
+
+
 def test_auto_takes_active_cma_es_for_few_variables_with_constraints():
     assert choose_method(6, constrained=True) == "acma-es"
     assert choose_method(7, constrained=True) == choose_method(6) == "pulse-full"
@@ -226,6 +234,10 @@ def test_auto_takes_nothing_that_fills_more_than_half_of_the_memory(monkeypatch)
     for free, method in ((2 * needed + 1, "pulse"), (2 * needed, "d-lm-ma-es"), (None, "pulse")):
         monkeypatch.setattr("lmma.numerics.memory.available_memory", lambda free=free: free)
         assert choose_method(5000, popsize=29) == method
+    needed = Portfolio.memory(5000, 29)
+    for free, method in ((2 * needed + 1, "portfolio"), (2 * needed, "pulse")):
+        monkeypatch.setattr("lmma.numerics.memory.available_memory", lambda free=free: free)
+        assert choose_method(5000, popsize=29, values="auto") == method
 
 
 def test_a_checkpoint_keeps_the_method_that_auto_chose_at_the_start(tmp_path, monkeypatch):

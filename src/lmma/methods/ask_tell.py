@@ -202,7 +202,7 @@ class Strategy:
         if bounds is not None:
             cls.require_support("bounds", "bounds=")
         if cls.keeps_bounds and isinstance(boundary, str) and boundary in BOXES:
-            boundary = "project"  # changes no point inside and adds no penalty
+            boundary = "reflect"  # changes no point inside, adds no penalty, and costs least
         start = _start(x0, sigma0, bounds, boundary, integrality, categories, precision)
         mean, sigma, scale, _, box, integers, choices = start
         n = len(mean) if choices is None else len(mean) + len(choices.columns)
@@ -498,7 +498,8 @@ class Strategy:
         record.evaluations += rows
         if len(order):
             new_best = self._update_best(told)
-            self.convergence.update(told, record.best_fun, new_best=new_best)
+            if not method.continues:
+                self.convergence.update(told, record.best_fun, new_best=new_best)
             method.update(told._replace(tied=True) if self.convergence.ties.significant else told)
             if rows > 1:  # a single row has no spread
                 self.convergence.spread = method.spread(self._asked)

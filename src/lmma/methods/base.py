@@ -145,6 +145,11 @@ class Method(ABC):
         """Number of rows of the next :meth:`sample`."""
         return self.settings.popsize
 
+    @property
+    def continues(self) -> bool:
+        """True if the next batch is a part of a larger one, and not the last: convergence is not judged."""
+        return False
+
     def spread(self, candidates: Array) -> float:
         """Return the typical distance of a candidate from the centre of all, per coordinate, for ``tolx``.
 

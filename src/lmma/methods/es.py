@@ -392,10 +392,12 @@ class ES(Method):
     def begin_from(self, root: npt.NDArray[np.float64], sigma: float) -> None:
         """Begin with steps of the length ``sigma`` along the columns of ``root``, (n, n).
 
-        A method without a matrix takes their typical length.
+        A diagonal ``root`` may be given as its diagonal, (n,). A method without a matrix takes the typical
+        length of the columns.
         """
-        scale = 1.0 if self._scale is None else self._scale.astype(np.float64)[:, np.newaxis]
-        root = root / scale
+        if self._scale is not None:
+            scale = self._scale.astype(np.float64)
+            root = root / (scale if root.ndim == 1 else scale[:, np.newaxis])
         length = float(np.linalg.norm(root)) / math.sqrt(self.n)
         self.sigma = sigma * length
         self._take_metric(root / length)

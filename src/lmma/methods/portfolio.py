@@ -82,6 +82,7 @@ from lmma.numerics.value_noise import ValueNoise
 if TYPE_CHECKING:
     from lmma.layers.constraints import ConstraintOptions
     from lmma.layers.noise import Treatment
+    from lmma.numerics.metric import Metric
 
 Vector = npt.NDArray[np.float64]
 
@@ -222,12 +223,15 @@ class Site:
 
 
 class Portfolio(Strategy):
-    """Quasi-Newton where values are smooth, an evolution strategy elsewhere: the default, O(n^2) per sample.
+    """Quasi-Newton where values are smooth, an evolution strategy elsewhere: the default.
 
     A look at 13 or 21 points decides which begins. Then the other one is tried now and then, and takes over
     if it gains more. On smooth functions this needs a fraction of the evaluations of an evolution strategy;
     on others, a little more than its evaluations. Unlike an evolution strategy it uses the values: it is not
     invariant under increasing transformations of fun.
+
+    Up to 1000 variables it stores matrices, in all about 10 n^2 numbers. Beyond, it needs O(n log n), and the
+    two searches hand over only the scales of coordinates.
 
     Integers, choices and equality constraints are not supported; ``method="auto"`` then selects another
     method. If constraints are told or points are injected, the evolution strategy continues alone.
@@ -763,7 +767,7 @@ class Portfolio(Strategy):
         assert ranks is not None
         used = ranks.evaluations
         metric = self._es().metric()
-        if not smooth or self._left() < 3 * self.n or not _usable(metric.root()):
+        if not smooth or self._left() < 3 * self.n or not _usable(metric):
             self._enter(Stage.RANKS, ranks)
             self._set_look(used + max(FIRST_LOOK * self.n, int(LOOK_SHARE * used)))
             return
@@ -831,10 +835,17 @@ class Portfolio(Strategy):
     def _left(self) -> float:
         return self._budget - self.record.evaluations
 
+    def _rows_needed(self) -> int:
+        """Return the number of rows without which the next batch is of no use."""
+        slopes = self.slopes
+        if slopes is not None and self.active is slopes and self.course.stage not in LOOKS:
+            return slopes.method.rows_left
+        return self.batch_size
+
     def _fit_budget(self) -> None:
-        """Leave quasi-Newton, or a look, if its next batch does not fit into the budget."""
+        """Leave quasi-Newton, or a look, if its next phase does not fit into the budget."""
         stage, left = self.course.stage, self._left()
-        if self._asked is not None or self.batch_size <= left or stage in (Stage.RANKS, Stage.ENDED):
+        if self._asked is not None or self._rows_needed() <= left or stage in (Stage.RANKS, Stage.ENDED):
             return
         if self.active.popsize <= left or not self.record.evaluations:
             self._leave_values()
@@ -1029,6 +1040,8 @@ def _ranks_class(n: int) -> type[Strategy]:
     return PulseFull if n <= FULL_MATRIX_UP_TO else Pulse
 
 
-def _usable(root: Vector) -> bool:
-    """Return whether a matrix of steps is finite and every row has a length."""
-    return bool(np.isfinite(root).all() and (np.square(root).sum(axis=1) > 0).all())
+def _usable(metric: Metric) -> bool:
+    """Return whether the standard deviations of a search are finite and positive."""
+    with np.errstate(all="ignore"):
+        deviations = metric.deviations()
+    return bool((np.isfinite(deviations) & (deviations > 0)).all())

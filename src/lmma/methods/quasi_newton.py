@@ -7,7 +7,7 @@ x          ``mean``               (n,)       best accepted point; candidates are
 S          ``_steps0``            (n,)       sigma0, by coordinate; all lengths are in units of it
 f          ``f``                  float      value at x
 L          ``model.L``            (n, k)     L L^T approximates the inverse Hessian; k = n coordinates move,
-                                             without those that bounds fix
+           ``model.scales``       (k,)       without those that bounds fix. Beyond 1000 variables: a diagonal
 g          ``g``                  (k,)       slopes at x along the columns of L
 d          -                      (k,)       second derivatives along the columns of L
 s^, y^     ``model.s, .y``        (k,)       last step and change of slopes, in the coordinates u
@@ -51,6 +51,14 @@ of its own coordinate. Otherwise L is updated as a whole, by BFGS in product for
 and up to three directions are tried in one batch: that of BFGS, that of BFGS after scaling L by Al-Baali's
 factor, and that of L-BFGS from the last 12 steps. The winner's model is kept.
 
+*Many variables.* Beyond 1000 variables L remains diagonal, and no array is larger than O(n) or a batch.
+Outside separable mode, the last 12 pairs s^, y^ describe the rest of the inverse Hessian. Two directions of
+L-BFGS in the coordinates u are tried: from L, and from L times a scalar. Stencils go along the columns of L,
+that is, along coordinates.
+
+*Batches.* The rows of a large stencil are asked for in several batches, of at most 64 MB or ``popsize`` rows.
+Neither the search nor its random numbers depend on this division.
+
 *Bounds.* Steps are projected into the box and end on its faces exactly. A coordinate on a face is held: the
 columns of L are turned so that one of them changes this coordinate and no other does. That column remains in
 the stencil. When f falls inwards along it, the coordinate is released. Near a face, the two points of a
@@ -60,6 +68,8 @@ column lie on the same side of x, at tau and 2 tau.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, final
 
@@ -72,6 +82,7 @@ from lmma.methods.base import Method
 from lmma.numerics.linalg import Factors, row_squares
 from lmma.numerics.recombination import Array, Indices
 from lmma.numerics.state import (
+    ANY,
     COUNT,
     DISTANCE,
     FINITE,
@@ -89,10 +100,13 @@ from lmma.numerics.value_noise import TINY, ValueNoise
 
 if TYPE_CHECKING:
     from lmma.layers.layer import Told
-    from lmma.numerics.metric import Metric, MetricOperator
+    from lmma.numerics.metric import LowRank, Metric, MetricOperator, Transform
 
 Vector = npt.NDArray[np.float64]
+Points = Callable[[Vector, Indices | slice], Vector]
 
+MATRIX_UP_TO = 1000  # variables; beyond, L is diagonal and pairs describe the rest
+BATCH_BYTES = 2**26  # of the rows of a stencil that are asked for at a time
 FIRST_STEP = 0.05  # of the first stencil, in units of sigma0
 HANDED_STEP = 0.03  # of the first stencil along the columns of a metric that another search learned
 LINE = np.arange(-3.0, 5.0)  # points of the noise line, in multiples of its step
@@ -102,7 +116,7 @@ ATTEMPTS = 3  # batches of these points
 GOOD_RHO = (0.5, 1.8)  # the quadratic of the metric is right
 CENTRAL = 50.0  # tau^2/2 of a central stencil, in units of eps
 NEGLIGIBLE = 1e-13  # tau^2/2 of a one-sided stencil, in units of D/n
-PAIRS = 12  # of steps and changes of slopes, for the direction of L-BFGS
+PAIRS = 12  # of steps and changes of slopes, for L-BFGS
 REFRESH = 50  # iterations after which the inverse of L is computed anew
 MOST_FAILURES = 4  # steps without a decrease, after which the search ends
 MOST_REFINEMENTS = 12  # step lengths of one line search
@@ -130,6 +144,11 @@ class Phase(IntEnum):
     RENEW = 9
     ENDED = 10
     HANDED = 11
+
+
+STENCILS = frozenset(
+    (Phase.FIRST, Phase.SLOPES, Phase.REPEAT, Phase.COMPLETE, Phase.AGAIN, Phase.RENEW, Phase.HANDED)
+)  # phases that evaluate points of a stencil, in several batches if it is large
 
 
 class Direction(IntEnum):
@@ -180,9 +199,40 @@ class Update(NamedTuple):
         return updated
 
 
-@final
-class Model:
-    """L, its inverse when needed, and the last pairs of steps and changes of slopes.
+class Room(NamedTuple):
+    """Distances from x to the lower bounds, at most 0, and to the upper ones, in units of sigma0."""
+
+    low: Vector
+    high: Vector
+
+    def along(self, directions: Vector) -> Vector:
+        """Return the largest t so that x + t d lies inside, for each column d of ``directions``."""
+        limits = np.where(directions > 0, self.high[:, None], self.low[:, None]) / directions
+        limits[directions == 0] = math.inf
+        least: Vector = limits.min(axis=0)
+        return least
+
+
+def _inverse_times(q: Vector, steps: Vector, changes: Vector, *, scaled: bool = True) -> Vector:
+    """Return the inverse Hessian of L-BFGS times ``q``, for pairs of ``steps`` and ``changes`` of slopes.
+
+    Without pairs it is the identity, or a multiple of it that suits the last pair if ``scaled``.
+    """
+    factors: list[float] = []
+    for s, y in zip(steps[::-1], changes[::-1], strict=True):
+        factor = float(s @ q) / float(s @ y)
+        factors.append(factor)
+        q = q - factor * y
+    if scaled:
+        s, y = steps[-1], changes[-1]
+        q = q * (float(s @ y) / float(y @ y))
+    for s, y, factor in zip(steps, changes, reversed(factors), strict=True):
+        q = q + s * (factor - float(y @ q) / float(s @ y))
+    return q
+
+
+class Model(ABC):
+    """L, and the last pairs of steps and changes of slopes.
 
     Attributes
     ----------
@@ -194,8 +244,6 @@ class Model:
         The last step and change of slopes in u, from which L can be updated.
     steps, changes : ndarray, (k, n)
         The last pairs, in units of sigma0.
-    inverse : ndarray, (k, n) or (0, 0)
-        The inverse of L, empty while it is unknown.
     holds : ndarray, (k,)
         Coordinate that the column holds at its bound, -1 for none. Such a column is a multiple of a unit
         vector, and in all other columns this coordinate is 0.
@@ -204,18 +252,16 @@ class Model:
     """
 
     STATE: ClassVar[Declared] = {
-        "L": FINITE, "separable": FLAG, "good": NOT_NEGATIVE, "s": FINITE, "y": FINITE, "steps": FINITE,
-        "changes": FINITE, "inverse": FINITE, "turned": FLAG,
-        "holds": Range("the number of a coordinate, or -1", least=-1, integer=True),
+        "separable": FLAG, "good": NOT_NEGATIVE, "s": FINITE, "y": FINITE, "steps": FINITE, "changes": FINITE,
+        "turned": FLAG, "holds": Range("the number of a coordinate, or -1", least=-1, integer=True),
     }  # fmt: skip
-    VARIABLE: ClassVar[tuple[str, ...]] = ("steps", "changes", "inverse")
+    VARIABLE: ClassVar[tuple[str, ...]] = ("steps", "changes")
 
     def __init__(self, n: int, movable: Indices) -> None:
         k = len(movable)
+        self.n = n
         self.movable = movable
-        self.L: Vector = np.zeros((n, k))
         self.holds = np.full(k, -1)
-        self.set_diagonal(np.ones(k))
         self.separable = True
         self.turned = False
         self.good: Vector = np.zeros(k)
@@ -224,42 +270,14 @@ class Model:
         self.forget_pairs()
 
     def forget_pairs(self) -> None:
-        """Drop the pairs and the inverse."""
-        n = len(self.L)  # the pairs are of all coordinates
-        self.steps: Vector = np.empty((0, n))
-        self.changes: Vector = np.empty((0, n))
-        self.inverse: Vector = np.empty((0, 0))
+        """Drop the pairs."""
+        self.steps: Vector = np.empty((0, self.n))  # of all coordinates
+        self.changes: Vector = np.empty((0, self.n))
 
-    @property
-    def diagonal(self) -> Vector:
-        """The entries of L at the movable coordinates, if L is diagonal."""
-        diagonal: Vector = self.L[self.movable, np.arange(len(self.movable))]
-        return diagonal
-
-    def set_diagonal(self, diagonal: Vector) -> None:
-        """Set L to a diagonal matrix."""
-        self.L[...] = 0.0
-        self.L[self.movable, np.arange(len(self.movable))] = diagonal
-        self.inverse = np.empty((0, 0))
-        held = np.isin(self.movable, self.holds)
-        self.holds = np.where(held, self.movable, -1)
-
-    def hold(self, coordinate: int) -> None:
-        """Hold a coordinate at its bound: turn the columns so that a single one changes it.
-
-        The other columns then have the product L L^T of a search in which the coordinate is fixed.
-        """
-        row = np.where(self.holds < 0, self.L[coordinate], 0.0)
-        column = int(np.argmax(np.abs(row)))
-        length = float(np.linalg.norm(row))
-        if np.count_nonzero(row) > 1:  # a Householder reflection
-            row[column] += math.copysign(length, row[column])
-            self.L -= np.outer(self.L @ row, row * (2 / float(row @ row)))
-        self.L[coordinate], self.L[:, column] = 0.0, 0.0
-        self.L[coordinate, column] = length
-        self.holds[column] = coordinate
-        self.turned = True
-        self.forget_pairs()
+    def append_pair(self, step: Vector, change: Vector) -> None:
+        """Append a pair, and drop the oldest one if there are too many."""
+        self.steps = np.vstack((self.steps, step))[-PAIRS:]
+        self.changes = np.vstack((self.changes, change))[-PAIRS:]
 
     def release(self, g: Vector, inward: Vector) -> Vector:
         """Release coordinates at bounds in which f falls inwards; return slopes without the held ones.
@@ -274,6 +292,189 @@ class Model:
         free: Vector = np.where(held & ~falls, 0.0, g)
         return free
 
+    def contradictions(self) -> dict[str, bool]:
+        """Return the names of attributes in the state, and whether each is consistent with the others."""
+        held = self.holds[self.holds >= 0]
+        rows = min(len(self.steps), PAIRS)
+        return {
+            "model.steps": self.steps.shape == self.changes.shape == (rows, self.n),
+            "model.holds": bool(np.isin(held, self.movable).all()) and len(np.unique(held)) == len(held),
+        }
+
+    # L
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Vector:
+        """A copy of the entries of L at the movable coordinates, if L is diagonal."""
+
+    @abstractmethod
+    def set_diagonal(self, diagonal: Vector) -> None:
+        """Set L to a diagonal matrix."""
+
+    @abstractmethod
+    def take(self, metric: Metric, steps0: Vector) -> None:
+        """Take L from the metric of another search; ``steps0`` is the unit of each coordinate."""
+
+    @abstractmethod
+    def rescale(self, factors: Vector) -> None:
+        """Multiply the columns of L by ``factors``."""
+
+    @abstractmethod
+    def hold(self, coordinates: list[int]) -> None:
+        """Hold coordinates at their bounds, so that a single column changes each of them."""
+
+    @property
+    @abstractmethod
+    def is_finite(self) -> bool:
+        """True if L is finite."""
+
+    @abstractmethod
+    def step(self, u: Vector) -> Vector:
+        """Return L u."""
+
+    @abstractmethod
+    def solve(self, step: Vector) -> Vector | None:
+        """Return the u of a step L u, or None if L is singular."""
+
+    @abstractmethod
+    def fill(self, out: Array, x: Array, columns: Indices, lengths: Vector, points: Points) -> None:
+        """Fill ``out`` with a point for each of the ``columns``, at a multiple of it from ``x``.
+
+        ``points`` returns the points at given offsets, or the numbers of given coordinates of such points.
+        """
+
+    @property
+    @abstractmethod
+    def lengths(self) -> Vector:
+        """Lengths of the rows of L, (n,)."""
+
+    @abstractmethod
+    def room_along(self, room: Room, signs: Vector) -> Vector:
+        """Return the largest t so that x + t sign l_j lies inside, for each column l_j."""
+
+    @abstractmethod
+    def exceeds(self, lengths: Vector, limits: Vector) -> npt.NDArray[np.bool_]:
+        """Return for each column whether it changes a coordinate by more than its limit at this length."""
+
+    # Directions
+
+    @abstractmethod
+    def directions(self, g: Vector, step: Vector, trial: Trial, iteration: int) -> dict[Direction, Vector]:
+        """Learn the last ``step``; return candidate directions in u from slopes ``g``."""
+
+    @abstractmethod
+    def adopt(self, trial: Trial, kind: Direction, p: Vector, g: Vector) -> tuple[Vector, Vector]:
+        """Learn the update of L behind the direction ``p`` that won a trial.
+
+        Return the direction and the slopes in the new coordinates.
+        """
+
+    # For other searches
+
+    @abstractmethod
+    def transform(self) -> Transform:
+        """Return the metric as a transform M; M M^T approximates the inverse Hessian."""
+
+    @abstractmethod
+    def record(self, mean: Array, sigma: float, scale: Array | None) -> Metric:
+        """Return the metric as a record."""
+
+    @abstractmethod
+    def root(self, steps0: Vector) -> Vector:
+        """Return S L as a matrix, or its diagonal if that is all; ``steps0`` is the diagonal of S."""
+
+
+@final
+class MatrixModel(Model):
+    """L as a matrix, and its inverse when needed.
+
+    Attributes
+    ----------
+    L : ndarray, (n, k)
+        The matrix.
+    inverse : ndarray, (k, n) or (0, 0)
+        The inverse of L, empty while it is unknown.
+    """
+
+    STATE: ClassVar[Declared] = {"L": FINITE, "inverse": FINITE}
+    VARIABLE: ClassVar[tuple[str, ...]] = (*Model.VARIABLE, "inverse")
+
+    def __init__(self, n: int, movable: Indices) -> None:
+        super().__init__(n, movable)
+        self.L: Vector = np.zeros((n, len(movable)))
+        self.set_diagonal(np.ones(len(movable)))
+
+    def forget_pairs(self) -> None:
+        """Drop the pairs and the inverse."""
+        super().forget_pairs()
+        self.inverse: Vector = np.empty((0, 0))
+
+    def contradictions(self) -> dict[str, bool]:
+        """Return the names of attributes in the state, and whether each is consistent with the others."""
+        known = self.inverse.shape in ((0, 0), (len(self.movable), self.n))
+        return super().contradictions() | {"model.inverse": known}
+
+    @property
+    def diagonal(self) -> Vector:
+        """A copy of the entries of L at the movable coordinates, if L is diagonal."""
+        diagonal: Vector = self.L[self.movable, np.arange(len(self.movable))]
+        return diagonal
+
+    def set_diagonal(self, diagonal: Vector) -> None:
+        """Set L to a diagonal matrix."""
+        self.L[...] = 0.0
+        self.L[self.movable, np.arange(len(self.movable))] = diagonal
+        self.inverse = np.empty((0, 0))
+        held = np.isin(self.movable, self.holds)
+        self.holds = np.where(held, self.movable, -1)
+
+    def take(self, metric: Metric, steps0: Vector) -> None:
+        """Take L from the metric of another search; ``steps0`` is the unit of each coordinate."""
+        root = metric.root()
+        if len(self.movable) < self.n:
+            among = np.ix_(self.movable, self.movable)
+            self.L[self.movable] = np.linalg.cholesky((root @ root.T)[among])
+        else:
+            self.L[...] = root
+        self.L /= steps0[:, None]
+        self.separable = False
+
+    def rescale(self, factors: Vector) -> None:
+        """Multiply the columns of L by ``factors``."""
+        self.L *= factors
+        self.inverse = np.empty((0, 0))
+
+    def hold(self, coordinates: list[int]) -> None:
+        """Hold coordinates at their bounds: turn the columns so that a single one changes each of them.
+
+        The other columns then have the product L L^T of a search in which these coordinates are fixed.
+        """
+        for coordinate in coordinates:
+            self._hold(coordinate)
+
+    def _hold(self, coordinate: int) -> None:
+        row = np.where(self.holds < 0, self.L[coordinate], 0.0)
+        column = int(np.argmax(np.abs(row)))
+        length = float(np.linalg.norm(row))
+        if np.count_nonzero(row) > 1:  # a Householder reflection
+            row[column] += math.copysign(length, row[column])
+            self.L -= np.outer(self.L @ row, row * (2 / float(row @ row)))
+        self.L[coordinate], self.L[:, column] = 0.0, 0.0
+        self.L[coordinate, column] = length
+        self.holds[column] = coordinate
+        self.turned = True
+        self.forget_pairs()
+
+    @property
+    def is_finite(self) -> bool:
+        """True if L is finite."""
+        return bool(np.isfinite(self.L).all())
+
+    def step(self, u: Vector) -> Vector:
+        """Return L u."""
+        return self.L @ u
+
     def solve(self, step: Vector) -> Vector | None:
         """Return the u of a step L u, or None if L is singular."""
         try:
@@ -281,10 +482,51 @@ class Model:
         except np.linalg.LinAlgError:
             return None
 
-    def rescale(self, factors: Vector) -> None:
-        """Multiply the columns of L by ``factors``."""
-        self.L *= factors
-        self.inverse = np.empty((0, 0))
+    def fill(self, out: Array, x: Array, columns: Indices, lengths: Vector, points: Points) -> None:
+        """Fill ``out`` with a point for each of the ``columns``, at a multiple of it from ``x``."""
+        out[...] = points((self.L[:, columns] * lengths).T, slice(None))
+
+    @property
+    def lengths(self) -> Vector:
+        """Lengths of the rows of L, (n,)."""
+        return np.sqrt(row_squares(self.L, np.arange(self.n)))
+
+    def room_along(self, room: Room, signs: Vector) -> Vector:
+        """Return the largest t so that x + t sign l_j lies inside, for each column l_j."""
+        return room.along(self.L * signs)
+
+    def exceeds(self, lengths: Vector, limits: Vector) -> npt.NDArray[np.bool_]:
+        """Return for each column whether it changes a coordinate by more than its limit at this length."""
+        return np.asarray((np.abs(lengths * self.L) > limits[:, None]).any(axis=0))
+
+    # Directions
+
+    def directions(self, g: Vector, step: Vector, trial: Trial, iteration: int) -> dict[Direction, Vector]:
+        """Learn the last ``step``; return candidate directions in u from slopes ``g``."""
+        sy, ss = float(self.s @ self.y), float(self.s @ self.s)
+        if self.turned or not sy > 1e-8 * ss:
+            return {Direction.NEWTON: -g}
+        trial.pending = Pending.BFGS
+        update = self.update(1.0)
+        directions = {Direction.BFGS: update.previous(-update.slopes(g))}
+        trial.shrink = min(1.0, max(sy / ss, 0.1))
+        if trial.shrink <= 0.8 and (trial.wins[Direction.SCALED_BFGS] > 1 / 4 or iteration % 6 == 3):
+            update = self.update(trial.shrink)
+            directions[Direction.SCALED_BFGS] = update.previous(-update.slopes(g))
+        if sy > 1e-250:
+            self.remember_pair(step, refresh=iteration % REFRESH == 0)
+            if len(self.steps) and (trial.wins[Direction.L_BFGS] > 1 / 5 or iteration % 6 == 1):
+                directions[Direction.L_BFGS] = self.l_bfgs_direction(g)
+        return directions
+
+    def adopt(self, trial: Trial, kind: Direction, p: Vector, g: Vector) -> tuple[Vector, Vector]:
+        """Learn the update of L behind the direction ``p`` that won a trial."""
+        if trial.pending != Pending.BFGS or kind == Direction.NEWTON:
+            return p, g
+        update = self.update(trial.shrink if kind == Direction.SCALED_BFGS else 1.0)
+        self.apply_update(update)
+        g = update.slopes(g)
+        return update.direction(p) if kind == Direction.L_BFGS else -g, g
 
     def update(self, shrink: float) -> Update:
         """Return the BFGS update from the last step, after L was divided by the root of ``shrink``."""
@@ -318,25 +560,30 @@ class Model:
         if not (np.isfinite(self.inverse).all() and np.isfinite(change).all()):
             self.forget_pairs()
         elif float(step @ change) > 1e-250:
-            self.steps = np.vstack((self.steps, step))[-PAIRS:]
-            self.changes = np.vstack((self.changes, change))[-PAIRS:]
+            self.append_pair(step, change)
 
     def l_bfgs_direction(self, g: Vector) -> Vector:
         """Return the direction of L-BFGS, in u, for slopes ``g``."""
-        q = self.inverse.T @ g
-        factors: list[float] = []
-        for s, y in zip(self.steps[::-1], self.changes[::-1], strict=True):
-            factor = float(s @ q) / float(s @ y)
-            factors.append(factor)
-            q -= factor * y
-        s, y = self.steps[-1], self.changes[-1]
-        q *= float(s @ y) / float(y @ y)
-        for s, y, factor in zip(self.steps, self.changes, reversed(factors), strict=True):
-            q += s * (factor - float(y @ q) / float(s @ y))
-        direction: Vector = -(self.inverse @ q)
+        direction: Vector = -(self.inverse @ _inverse_times(self.inverse.T @ g, self.steps, self.changes))
         return direction
 
-    # As a transform, for ``lmma.numerics.metric``
+    # For other searches
+
+    def transform(self) -> Transform:
+        """Return the metric as a transform M; M M^T approximates the inverse Hessian."""
+        return self
+
+    def record(self, mean: Array, sigma: float, scale: Array | None) -> Metric:
+        """Return the metric as a record."""
+        from lmma.numerics.metric import Metric
+
+        return Metric.of(mean, sigma, scale, self)
+
+    def root(self, steps0: Vector) -> Vector:
+        """Return the matrix S L, (n, n), with ``steps0``, the diagonal of S, for fixed coordinates."""
+        found = np.diag(steps0)
+        found[:, self.movable] = steps0[:, None] * self.L
+        return found
 
     def apply(self, z: Array) -> Array:
         """Return L z."""
@@ -359,18 +606,152 @@ class Model:
         return self
 
 
-class Room(NamedTuple):
-    """Distances from x to the lower bounds, at most 0, and to the upper ones, in units of sigma0."""
+@final
+class PairsModel(Model):
+    """L as a diagonal matrix, with O(n) numbers: the pairs describe the rest of the inverse Hessian.
 
-    low: Vector
-    high: Vector
+    Directions are those of L-BFGS in the coordinates u. They are computed without the held coordinates, from
+    the pairs that have positive curvature without these.
 
-    def along(self, directions: Vector) -> Vector:
-        """Return the largest t so that x + t d lies inside, for each column d of ``directions``."""
-        limits = np.where(directions > 0, self.high[:, None], self.low[:, None]) / directions
-        limits[directions == 0] = math.inf
-        least: Vector = limits.min(axis=0)
-        return least
+    Attributes
+    ----------
+    scales : ndarray, (k,)
+        The diagonal.
+    """
+
+    STATE: ClassVar[Declared] = {"scales": FINITE}
+
+    def __init__(self, n: int, movable: Indices) -> None:
+        super().__init__(n, movable)
+        self.scales: Vector = np.ones(len(movable))
+
+    @property
+    def diagonal(self) -> Vector:
+        """A copy of the diagonal of L at the movable coordinates."""
+        return self.scales.copy()
+
+    def set_diagonal(self, diagonal: Vector) -> None:
+        """Set the diagonal of L."""
+        self.scales[...] = diagonal
+
+    def take(self, metric: Metric, steps0: Vector) -> None:
+        """Take the standard deviations of another search; ``steps0`` is the unit of each coordinate."""
+        self.scales[...] = (metric.deviations() / steps0)[self.movable]
+
+    def rescale(self, factors: Vector) -> None:
+        """Multiply the diagonal by ``factors``."""
+        self.scales *= factors
+
+    def hold(self, coordinates: list[int]) -> None:
+        """Hold coordinates at their bounds."""
+        self.holds[np.searchsorted(self.movable, coordinates)] = coordinates
+
+    @property
+    def is_finite(self) -> bool:
+        """True if the diagonal is finite."""
+        return bool(np.isfinite(self.scales).all())
+
+    def step(self, u: Vector) -> Vector:
+        """Return L u."""
+        return self._everywhere(self.scales * u)
+
+    def _everywhere(self, numbers: Vector) -> Vector:
+        """Return ``numbers`` of the movable coordinates with 0 for the fixed ones."""
+        found = np.zeros(self.n)
+        found[self.movable] = numbers
+        return found
+
+    def solve(self, step: Vector) -> Vector | None:
+        """Return the u of a step L u."""
+        u: Vector = step[self.movable] / self.scales
+        return u
+
+    def fill(self, out: Array, x: Array, columns: Indices, lengths: Vector, points: Points) -> None:
+        """Fill ``out`` with points that differ from ``x`` in one coordinate each."""
+        out[...] = x
+        coordinates = self.movable[columns]
+        out[np.arange(len(out)), coordinates] = points(lengths * self.scales[columns], coordinates)
+
+    @property
+    def lengths(self) -> Vector:
+        """The diagonal of L, 0 for fixed coordinates."""
+        return self._everywhere(self.scales)
+
+    def room_along(self, room: Room, signs: Vector) -> Vector:
+        """Return the largest t so that x + t sign l_j lies inside, for each column l_j."""
+        limits = np.where(signs > 0, room.high[self.movable], room.low[self.movable])
+        along: Vector = limits / (self.scales * signs)
+        return along
+
+    def exceeds(self, lengths: Vector, limits: Vector) -> npt.NDArray[np.bool_]:
+        """Return for each column whether it changes its coordinate by more than the limit at this length."""
+        return np.asarray(np.abs(lengths * self.scales) > limits[self.movable])
+
+    # Directions
+
+    def directions(self, g: Vector, step: Vector, trial: Trial, iteration: int) -> dict[Direction, Vector]:
+        """Learn the last ``step``; return candidate directions in u from slopes ``g``."""
+        sy, ss = float(self.s @ self.y), float(self.s @ self.s)
+        if sy > max(1e-8 * ss, 1e-250):
+            self.append_pair(step, self._everywhere(self.y / self.scales))
+        steps, changes = self._pairs()
+        if not len(steps):
+            return {Direction.NEWTON: -g}
+        return {
+            Direction.BFGS: -_inverse_times(g, steps, changes, scaled=False),
+            Direction.SCALED_BFGS: -_inverse_times(g, steps, changes),
+        }
+
+    def adopt(self, trial: Trial, kind: Direction, p: Vector, g: Vector) -> tuple[Vector, Vector]:
+        """Return the direction and the slopes: L does not depend on the direction that won."""
+        return p, g
+
+    def _pairs(self) -> tuple[Vector, Vector]:
+        """Return the pairs in u, without held coordinates, that have positive curvature."""
+        free = self.holds < 0
+        steps = np.where(free, self.steps[:, self.movable] / self.scales, 0.0)
+        changes = np.where(free, self.changes[:, self.movable] * self.scales, 0.0)
+        positive = np.vecdot(steps, changes) > 1e-8 * np.vecdot(steps, steps)
+        return steps[positive], changes[positive]
+
+    # For other searches
+
+    def transform(self) -> LowRank:
+        """Return the metric of L-BFGS as a transform M; M M^T approximates the inverse Hessian."""
+        from lmma.numerics.metric import LowRank
+
+        steps, changes = self._pairs()
+        if not len(steps):
+            return LowRank(self._everywhere(self.scales), np.empty((0, self.n)), np.empty(0), 1.0)
+        sizes = np.vecdot(changes, changes)
+        rows = np.concatenate(
+            (steps / np.sqrt(np.vecdot(steps, steps))[:, None], changes / np.sqrt(sizes)[:, None])
+        )
+        _, lengths, basis = np.linalg.svd(rows, full_matrices=False)
+        basis = basis[lengths > 1e-10 * lengths[0]]
+        variance = float(steps[-1] @ changes[-1]) / float(sizes[-1])  # outside the span of the pairs
+        images = np.array([_inverse_times(row, steps, changes) for row in basis])
+        inside = images @ basis.T / variance
+        values, rotation = np.linalg.eigh((inside + inside.T) / 2)
+        axes = np.zeros((len(basis), self.n))
+        axes[:, self.movable] = rotation.T @ basis
+        gains = np.maximum(values, float(np.finfo(np.float64).eps)) - 1
+        return LowRank(self._everywhere(self.scales), axes, gains, math.sqrt(variance))
+
+    def record(self, mean: Array, sigma: float, scale: Array | None) -> Metric:
+        """Return the metric as a record."""
+        from lmma.numerics.metric import Metric
+
+        diagonal, axes, gains, constant = self.transform()
+        return Metric(
+            mean.copy(), sigma * constant, diagonal if scale is None else diagonal * scale, axes, gains
+        )
+
+    def root(self, steps0: Vector) -> Vector:
+        """Return the diagonal of S L, with ``steps0``, the diagonal of S, for fixed coordinates."""
+        found = steps0.copy()
+        found[self.movable] *= self.scales
+        return found
 
 
 @final
@@ -387,9 +768,14 @@ class Stencil:
         Distances of the first and the second points, in u, with signs.
     values, missing : ndarray, (k,)
         Values of the first points of a one-sided stencil, and whether they are unknown.
+    told : ndarray
+        Values of the rows of this phase in previous batches, NaN for failures.
     """
 
-    STATE: ClassVar[Declared] = {"central": FLAG, "a": FINITE, "b": FINITE, "values": FINITE, "missing": FLAG}
+    STATE: ClassVar[Declared] = {
+        "central": FLAG, "a": FINITE, "b": FINITE, "values": FINITE, "missing": FLAG, "told": ANY,
+    }  # fmt: skip
+    VARIABLE: ClassVar[tuple[str, ...]] = ("told",)
 
     def __init__(self, k: int) -> None:
         self.central = True
@@ -397,8 +783,9 @@ class Stencil:
         self.b: Vector = -np.ones(k)
         self.values: Vector = np.zeros(k)
         self.missing = np.ones(k, dtype=bool)
+        self.told: Vector = np.empty(0)
 
-    def place(self, tau: float, signs: Vector | None, columns: Vector, room: Room | None) -> None:
+    def place(self, tau: float, signs: Vector | None, model: Model, room: Room | None) -> None:
         """Choose the points at distance ``tau``, inside the box if there is one.
 
         ``signs`` are the sides of a one-sided stencil; None for a central one.
@@ -409,7 +796,8 @@ class Stencil:
         self.missing[...] = True
         if room is None:
             return
-        ahead, behind = room.along(columns * np.sign(self.a)), room.along(-columns * np.sign(self.a))
+        ahead = model.room_along(room, np.sign(self.a))
+        behind = model.room_along(room, -np.sign(self.a))
         if signs is None:
             turn = (np.minimum(ahead, behind) < tau) & (behind > ahead)
             near = np.minimum(tau, np.maximum(ahead, behind) / 2)
@@ -508,7 +896,7 @@ class Trial:
         """
         kinds, p, dx, lengths = [], [], [], []
         for kind, direction in directions.items():
-            step = model.L @ direction
+            step = model.step(direction)
             if model.separable and kind == Direction.NEWTON:  # every coordinate has its own limit
                 step = np.clip(step, -reach, reach)
                 if room is not None:
@@ -740,6 +1128,11 @@ class Progress:
         return good
 
 
+def _rows_at_once(n: int, popsize: int) -> int:
+    """Return the largest number of rows of a stencil in one batch."""
+    return max(popsize, BATCH_BYTES // (8 * n))
+
+
 class Point(NamedTuple):
     """A point that was evaluated: its value, and its place relative to x."""
 
@@ -759,14 +1152,17 @@ class QuasiNewtonMethod(Method):
         "phase": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
         "after_noise": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
         "f": VALUE, "g": FINITE, "expected": FINITE, "decrease": DISTANCE, "step": FINITE,
-        "first_curvatures": NOT_NEGATIVE, "attempts": COUNT,
+        "first_curvatures": NOT_NEGATIVE, "attempts": COUNT, "continued": COUNT,
         "ending": Range("the number of an ending", least=0, most=len(ENDINGS) - 1, integer=True),
         "ending_value": DISTANCE,
     }  # fmt: skip
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
-        """Return the memory of L, its inverse, a central stencil and temporaries of these sizes."""
+        """Return the memory of the model, a batch and temporaries of these sizes."""
+        if n > MATRIX_UP_TO:
+            rows = min(2 * n, _rows_at_once(n, popsize))
+            return 2 * rows * n * itemsize + 8 * (6 * PAIRS + 40) * n
         return 2 * n * n * itemsize + 8 * (8 * n * n + (2 * PAIRS + 30) * n)
 
     def initialise(self) -> None:
@@ -788,15 +1184,17 @@ class QuasiNewtonMethod(Method):
         self.step: Vector = np.zeros(n)  # last step, in units of sigma0
         self.first_curvatures: Vector = np.zeros(k)
         self.attempts = 0  # batches of points near an x0 that failed
+        self.continued = 0  # batches after which their phase continued
         self.ending, self.ending_value = 0, 0.0
         self._begin_model()
         self.errors = ValueNoise()
-        self._blas = limited_threads(n, 2 * n, dense=True)
+        self._blas = limited_threads(n, 2 * n, dense=n <= MATRIX_UP_TO)
 
     def _begin_model(self) -> None:
         """Forget everything learned about the function, but not the errors of its values."""
         n, k = self.n, len(self.movable)
-        self.model, self.stencil, self.trial = Model(n, self.movable), Stencil(k), Trial(n, k)
+        self.model: Model = (MatrixModel if n <= MATRIX_UP_TO else PairsModel)(n, self.movable)
+        self.stencil, self.trial = Stencil(k), Trial(n, k)
         self.line, self.progress = LineSearch(n, k), Progress()
 
     def parts(self) -> dict[str, object]:
@@ -811,7 +1209,12 @@ class QuasiNewtonMethod(Method):
     @property
     def batch_size(self) -> int:
         """Number of rows of the next batch."""
-        k = len(self.movable)
+        left = self.rows_left
+        return min(left, _rows_at_once(self.n, self.popsize)) if self.phase in STENCILS else left
+
+    @property
+    def rows_left(self) -> int:
+        """Number of rows until the end of the phase: a large stencil takes several batches."""
         match self.phase:
             case Phase.START:
                 return len(NEAR) if self.attempts else 1
@@ -821,25 +1224,50 @@ class QuasiNewtonMethod(Method):
                 return len(self.trial.kinds)
             case Phase.REFINE | Phase.ENDED:
                 return 1
+        return self._rows_of_stencil - len(self.stencil.told)
+
+    @property
+    def _rows_of_stencil(self) -> int:
+        """Number of rows of the phase, which evaluates points of a stencil."""
+        k, stencil = len(self.movable), self.stencil
+        match self.phase:
             case Phase.REPEAT:
-                return int(np.count_nonzero(self.stencil.missing))
+                return int(np.count_nonzero(stencil.missing))
             case Phase.COMPLETE:
                 return k
-        return 2 * k if self.stencil.central else k
+        return 2 * k if stencil.central else k
+
+    @property
+    def continues(self) -> bool:
+        """True if the next batch does not complete its phase."""
+        return self.batch_size < self.rows_left
+
+    def generator(self, stream: int = 0) -> np.random.Generator:
+        """Return a random generator for this phase, whatever the number of its batches."""
+        counter = np.array([0, self.generation - self.continued, 1 + stream, 0], dtype=np.uint64)
+        return np.random.Generator(np.random.Philox(key=np.array(self.key, dtype=np.uint64), counter=counter))
 
     def sample(self, out: Array) -> None:
-        """Fill ``out`` with the rows of the phase."""
+        """Fill ``out`` with the next rows of the phase."""
         with self._blas, np.errstate(all="ignore"):
-            out[...] = self._points(self._offsets())
+            if self.phase in STENCILS:
+                columns, lengths = self._stencil_rows()
+                rows = slice(len(self.stencil.told), len(self.stencil.told) + len(out))
+                self.model.fill(out, self.mean, columns[rows], lengths[rows], self._points)
+            else:
+                out[...] = self._points(self._offsets())
 
-    def _points(self, offsets: Vector) -> Vector:
-        """Return the points at ``offsets`` from x, in units of sigma0, inside the box."""
-        points: Vector = self.mean + self._steps0 * offsets
+    def _points(self, offsets: Vector, at: Indices | slice = slice(None)) -> Vector:
+        """Return the points at ``offsets`` from x, in units of sigma0, inside the box.
+
+        With ``at``, return the numbers of these coordinates.
+        """
+        points: Vector = self.mean[at] + self._steps0[at] * offsets
         if not np.isfinite(points).all():
             points = np.clip(points, np.finfo(self.dtype).min, np.finfo(self.dtype).max)
         if self.lower is None:
             return points
-        np.clip(points, self.lower, self.upper, out=points)
+        np.clip(points, self.lower[at], self.upper[at], out=points)
         if self.phase in (Phase.TRIAL, Phase.REFINE):  # steps to a bound end there in spite of rounding
             for bound in (self.lower, self.upper):
                 close = np.abs(points - bound) <= 4 * np.spacing(np.maximum(np.abs(points), np.abs(bound)))
@@ -860,8 +1288,8 @@ class QuasiNewtonMethod(Method):
         return inward
 
     def _offsets(self) -> Vector:
-        """Return the rows of the phase, relative to x and in units of sigma0."""
-        n, stencil, columns = self.n, self.stencil, self.model.L.T
+        """Return the rows of a phase without a stencil, relative to x and in units of sigma0."""
+        n = self.n
         match self.phase:
             case Phase.START:
                 if not self.attempts:
@@ -873,32 +1301,35 @@ class QuasiNewtonMethod(Method):
                 return np.array(self.trial.t)[:, None] * self.trial.dx
             case Phase.REFINE:
                 return self.line.next_t * self.line.dx[None]
+        return self._typical_step() * self.generator().standard_normal((1, n))
+
+    def _stencil_rows(self) -> tuple[Indices, Vector]:
+        """Return the column of L of each row of the phase, and its factor."""
+        stencil, columns = self.stencil, np.arange(len(self.movable))
+        match self.phase:
             case Phase.REPEAT:
-                return (stencil.b[:, None] * columns)[stencil.missing]
+                missing = np.flatnonzero(stencil.missing)
+                return missing, stencil.b[missing]
             case Phase.COMPLETE:
-                return stencil.b[:, None] * columns
-            case Phase.ENDED:
-                return self._typical_step() * self.generator().standard_normal((1, n))
+                return columns, stencil.b
         if stencil.central:
-            return self._central_offsets()
-        return stencil.a[:, None] * columns
+            return np.concatenate((columns, columns)), np.concatenate((stencil.a, stencil.b))
+        return columns, stencil.a
 
     def _lowest(self, values: Vector) -> Point | None:
         """Return the best point of a central stencil, or None if all failed."""
         if np.isnan(values).all():
             return None
         row = int(np.nanargmin(values))
-        return Point(values.item(row), self._central_offsets()[row].copy())
-
-    def _central_offsets(self) -> Vector:
-        """Return the rows of a central stencil."""
-        stencil, columns = self.stencil, self.model.L.T
-        return np.concatenate((stencil.a[:, None] * columns, stencil.b[:, None] * columns))
+        columns, lengths = self._stencil_rows()
+        u = np.zeros(len(self.movable))
+        u[columns[row]] = lengths[row]
+        return Point(values.item(row), self.model.step(u))
 
     def _noise_step(self) -> Vector:
         """Return the distance of the points of a noise line: tiny, but resolved by the floats of x."""
         normal = self.generator().standard_normal(len(self.movable))
-        direction = self.model.L @ np.where(self.model.holds < 0, normal, 0.0)
+        direction = self.model.step(np.where(self.model.holds < 0, normal, 0.0))
         far, moved = self._magnitude(), float(np.abs(self.step).max())
         length = max(1e-6 * moved, 1e-13 * far) if moved else max(1e-7, 1e-9 * far)
         if self.dtype != np.float64:
@@ -936,6 +1367,13 @@ class QuasiNewtonMethod(Method):
         self._learn(np.full(rows, math.nan))
 
     def _learn(self, values: Vector) -> None:
+        if self.phase in STENCILS:
+            stencil = self.stencil
+            values, stencil.told = np.concatenate((stencil.told, values)), np.empty(0)
+            if len(values) < self._rows_of_stencil:
+                stencil.told = values
+                self.continued += 1
+                return
         self.errors.remember(values)
         try:
             self._learn_phase(values)
@@ -991,16 +1429,9 @@ class QuasiNewtonMethod(Method):
         If the ``errors`` of values are known, they are not measured again.
         """
         self._begin_model()
-        root = metric.root()
-        if len(self.movable) < self.n:
-            among = np.ix_(self.movable, self.movable)
-            self.model.L[self.movable] = np.linalg.cholesky((root @ root.T)[among])
-        else:
-            self.model.L[...] = root
-        self.model.L /= self._steps0[:, None]
-        self.model.separable = False
+        self.model.take(metric, self._steps0)
         self.f, self.g, self.expected = f, np.zeros(len(self.movable)), np.zeros(len(self.movable))
-        self.step = np.sqrt(row_squares(self.model.L, np.arange(self.n)))
+        self.step = self.model.lengths
         self.decrease = 0.0
         self.ending, self.ending_value = 0, 0.0
         self.after_noise = Phase.HANDED
@@ -1018,22 +1449,29 @@ class QuasiNewtonMethod(Method):
         self._begin_stencil(Phase.AGAIN)
 
     def root(self) -> Vector:
-        """Return a matrix (n, n) whose columns are those of S L; sigma0 for fixed coordinates."""
-        found = np.diag(self._steps0)
-        found[:, self.movable] = self._steps0[:, None] * self.model.L
-        return found
+        """Return the matrix S L, (n, n), or its diagonal, (n,), if that is all; sigma0 if fixed."""
+        return self.model.root(self._steps0)
 
     def typical_gain(self) -> float:
         """Return the median decrease of f by the last steps; the predicted one before the first step."""
         return float(np.median(self.progress.gains)) if self.progress.gains else self.decrease
 
     def _learn_handed(self, values: Vector) -> None:
-        """Scale the metric of another search to curvature 1, and take Newton's direction."""
+        """Scale the metric of another search to curvature 1, and take Newton's direction.
+
+        A diagonal is scaled column by column, a matrix as a whole.
+        """
         g, d = self._central(values)
-        error = float(np.median(self._curvature_error()))
-        factor = 1 / math.sqrt(max(float(np.median(np.abs(d))), error, TINY))
-        self.model.rescale(np.full(len(g), factor))
-        self.g = self.model.release(g, self._inward()) * factor
+        sizes, errors, model = np.abs(d), self._curvature_error(), self.model
+        if model.separable:
+            curvatures = np.maximum(sizes, np.maximum(errors, max(1e-12 * float(sizes.max()), TINY)))
+            self.first_curvatures[...] = curvatures / model.diagonal**2
+            factors = 1 / np.sqrt(curvatures)
+        else:
+            factor = 1 / math.sqrt(max(float(np.median(sizes)), float(np.median(errors)), TINY))
+            factors = np.full(len(g), factor)
+        model.rescale(factors)
+        self.g = model.release(g, self._inward()) * factors
         self.trial.pending = Pending.NONE
         self._try({Direction.NEWTON: -self.g}, self._lowest(values))
 
@@ -1152,7 +1590,7 @@ class QuasiNewtonMethod(Method):
     def _resolved(self) -> npt.NDArray[np.bool_]:
         """Return whether the steps of the last stencil were long compared with the rounding of x."""
         ulps = np.spacing(np.abs(self.mean)) / self._steps0
-        return np.asarray((np.abs(self.stencil.a * self.model.L) > LAST_DIGITS * ulps[:, None]).any(axis=0))
+        return self.model.exceeds(self.stencil.a, LAST_DIGITS * ulps)
 
     def _curvature_error(self) -> Vector:
         """Return the errors of the second derivatives of the last stencil; 0 where it has no size."""
@@ -1194,19 +1632,15 @@ class QuasiNewtonMethod(Method):
         The slopes are transformed, too.
         """
         line, trial, model = self.line, self.trial, self.model
-        pending, trial.pending = trial.pending, Pending.NONE
-        if pending == Pending.BFGS and line.kind != Direction.NEWTON:
-            update = model.update(trial.shrink if line.kind == Direction.SCALED_BFGS else 1.0)
-            model.apply_update(update)
-            self.g = update.slopes(self.g)
-            return update.direction(line.p) if line.kind == Direction.L_BFGS else -self.g
         if line.kind == Direction.MEAN_CURVATURE:
             before, after = model.diagonal, np.full(len(self.g), 1 / math.sqrt(trial.curvature))
             model.set_diagonal(after)
+            p: Vector = line.p * before / after
             self.g = self.g / before * after
-            rescaled: Vector = line.p * before / after
-            return rescaled
-        return line.p
+        else:
+            p, self.g = model.adopt(trial, Direction(line.kind), line.p, self.g)
+        trial.pending = Pending.NONE
+        return p
 
     def _renew(self) -> None:
         """Replace a metric whose steps gain little by a stencil along coordinates."""
@@ -1238,22 +1672,21 @@ class QuasiNewtonMethod(Method):
     def _begin_stencil(self, phase: Phase) -> None:
         """Begin a stencil: hold coordinates at bounds, and choose its size and sides."""
         model, error = self.model, self.errors.error(self.f)
-        if not np.isfinite(model.L).all():
+        if not model.is_finite:
             self._end_numerically()
             return
         self.phase, model.turned = phase, False
         if self.lower is not None:
             outside = set(model.holds.tolist())
-            for coordinate in self.movable[self._inward()[self.movable] != 0].tolist():
-                if coordinate not in outside:
-                    model.hold(coordinate)
+            at_bounds = self.movable[self._inward()[self.movable] != 0].tolist()
+            model.hold([coordinate for coordinate in at_bounds if coordinate not in outside])
         tau, signs = self._stencil_size(phase, error), None
         if tau == 0.0:
             tau = math.sqrt(2 * max(error, NEGLIGIBLE * self.decrease / len(self.g)))
             random = np.where(self.generator(1).random(len(self.g)) < 0.5, -1.0, 1.0)
             expected = np.zeros(len(self.g)) if model.turned else self.expected
             signs = np.where(expected == 0, random, -np.sign(expected))
-        self.stencil.place(tau, signs, model.L, self._room())
+        self.stencil.place(tau, signs, model, self._room())
 
     def _stencil_size(self, phase: Phase, error: float) -> float:
         """Return the distance tau of a central stencil, or 0 if a one-sided one is exact enough."""
@@ -1318,7 +1751,8 @@ class QuasiNewtonMethod(Method):
                 self._learn_coordinates()
             self._try({Direction.NEWTON: -self.g})
         else:
-            self._try(self._directions())
+            self.trial.pending = Pending.NONE
+            self._try(model.directions(new, self.step, self.trial, progress.iteration))
 
     def _is_not_separable(self) -> bool:
         """Return whether predictions of the diagonal model have become bad."""
@@ -1354,37 +1788,15 @@ class QuasiNewtonMethod(Method):
         model.rescale(factors)
         self.g = self.g * factors
 
-    def _directions(self) -> dict[Direction, Vector]:
-        """Return the candidate directions from the current slopes and the last step, in u."""
-        model, trial, iteration = self.model, self.trial, self.progress.iteration
-        sy, ss = float(model.s @ model.y), float(model.s @ model.s)
-        trial.pending = Pending.NONE
-        if model.turned or not sy > 1e-8 * ss:
-            return {Direction.NEWTON: -self.g}
-        trial.pending = Pending.BFGS
-        update = model.update(1.0)
-        directions = {Direction.BFGS: update.previous(-update.slopes(self.g))}
-        trial.shrink = min(1.0, max(sy / ss, 0.1))
-        if trial.shrink <= 0.8 and (trial.wins[Direction.SCALED_BFGS] > 1 / 4 or iteration % 6 == 3):
-            update = model.update(trial.shrink)
-            directions[Direction.SCALED_BFGS] = update.previous(-update.slopes(self.g))
-        if sy > 1e-250:
-            model.remember_pair(self.step, refresh=iteration % REFRESH == 0)
-            if len(model.steps) and (trial.wins[Direction.L_BFGS] > 1 / 5 or iteration % 6 == 1):
-                directions[Direction.L_BFGS] = model.l_bfgs_direction(self.g)
-        return directions
-
     # End
 
     def restored(self) -> None:
         """Raise ValueError if parts of the restored state contradict one another."""
-        n, k, model, trial = self.n, len(self.movable), self.model, self.trial
+        n, k, trial, told = self.n, len(self.movable), self.trial, len(self.stencil.told)
         rows = len(trial.kinds)
-        held = model.holds[model.holds >= 0]
         consistent = {
-            "model.steps": model.steps.shape == model.changes.shape == (min(len(model.steps), PAIRS), n),
-            "model.inverse": model.inverse.shape in ((0, 0), (k, n)),
-            "model.holds": bool(np.isin(held, self.movable).all()) and len(np.unique(held)) == len(held),
+            **self.model.contradictions(),
+            "stencil.told": not told or (self.phase in STENCILS and told < self._rows_of_stencil),
             "trial": trial.p.shape == (rows, k) and trial.dx.shape == (rows, n) and len(trial.t) == rows,
             "phase": {Phase.TRIAL: rows, Phase.REPEAT: self.stencil.missing.any()}.get(self.phase, True),
             "after_noise": self.after_noise in (Phase.FIRST, Phase.AGAIN, Phase.SLOPES, Phase.HANDED),
@@ -1419,17 +1831,15 @@ class QuasiNewtonMethod(Method):
         """Return the inverse Hessian, up to the factor sigma0^2."""
         from lmma.numerics.metric import MetricOperator
 
-        return MetricOperator(self.model, self.scale, self.n, self.dtype)
+        return MetricOperator(self.model.transform(), self.scale, self.n, self.dtype)
 
     def metric(self) -> Metric:
         """Return the learned metric as a record."""
-        from lmma.numerics.metric import Metric
-
-        return Metric.of(self.mean, self.sigma, self.scale, self.model)
+        return self.model.record(self.mean, self.sigma, self.scale)
 
 
 class QuasiNewton(Strategy):
-    """Quasi-Newton search for smooth functions: differences in a learned metric, O(n^2) per sample.
+    """Quasi-Newton search for smooth functions: differences of values in a learned metric.
 
     On smooth functions it needs a fraction of the evaluations of an evolution strategy, also if values have
     few digits, come from float32, carry a little noise, or are missing. It uses the values themselves: unlike
@@ -1437,11 +1847,15 @@ class QuasiNewton(Strategy):
     functions with kinks or a rugged surface.
 
     Batches differ in size: up to 2n rows for slopes, and one to three for a step, for any number of workers.
+    Beyond 2048 variables, the rows for slopes are divided into batches of at most 64 MB.
     ``popsize`` only affects the number of batches that stopping rules and restarts consider.
 
+    Up to 1000 variables, the inverse of the Hessian is stored as a matrix, in all about 10 n^2 numbers.
+    Beyond, it is stored as a diagonal and the last 12 pairs of steps and changes of slopes, about 100 n
+    numbers. The scales of coordinates are then learned as quickly; dependencies between them take more steps.
+
     Bounds are kept by the method itself: steps end at the faces of the box, and ``boundary`` has no effect.
-    Integers, choices, constraints, ``noise=``, injected points and resampling are not supported. The inverse
-    of the Hessian is stored as a matrix, in all about 10 n^2 numbers, also for many variables.
+    Integers, choices, constraints, ``noise=``, injected points and resampling are not supported.
 
     Arguments are those of :class:`lmma.Strategy`.
 

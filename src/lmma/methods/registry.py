@@ -103,7 +103,7 @@ def strategy_class(method: str | type[Strategy] | type[Method]) -> type[Strategy
 
 
 # Thresholds of method="auto"; docs/research.md, "Which method", has the measurements behind them.
-SLOPES_UP_TO = 1000  # variables for which quasi-Newton stores a matrix
+SLOPES_UP_TO = 100_000  # variables; beyond, the first slopes would take more evaluations than most runs have
 FULL_MATRIX_UP_TO = 300  # variables; beyond, the cost of a matrix exceeds the evaluations it saves
 ACMA_CONSTRAINED_UP_TO = 6  # variables; up to here it needs fewer evaluations; docs/constraints.md
 ACMA_DISCRETE_UP_TO = 12  # variables, some integers or choices; likewise; docs/mixed_variables.md
@@ -119,7 +119,7 @@ def choose_method(
 ) -> str:
     """Return the method that ``method="auto"`` selects for ``n`` variables on this machine.
 
-    - ``"portfolio"`` with ``values="auto"``, for up to 1000 variables without constraints, integers and
+    - ``"portfolio"`` with ``values="auto"``, for up to 100,000 variables without constraints, integers and
       choices.
     - ``"acma-es"`` for up to 6 real variables with ``constraints=``. Constraints that only ``fun`` returns
       are not known yet.
@@ -127,19 +127,22 @@ def choose_method(
     - ``"pulse-full"`` for up to 300 variables.
     - ``"pulse"`` beyond. It stores O(log n) directions instead of a matrix and needs as few evaluations on
       most functions.
-    - ``"d-lm-ma-es"`` if the vectors of ``"pulse"`` would fill half of the free memory.
+    - ``"d-lm-ma-es"`` if these would fill half of the free memory.
     """
     from lmma.numerics.checks import checked_popsize
     from lmma.numerics.memory import available_memory
 
     if (constrained and n <= ACMA_CONSTRAINED_UP_TO) or (discrete and n <= ACMA_DISCRETE_UP_TO):
         return "acma-es"
+    wanted = ["pulse-full" if n <= FULL_MATRIX_UP_TO else "pulse"]
     if values == "auto" and n <= SLOPES_UP_TO and not (constrained or discrete):
-        return "portfolio"
-    method = "pulse-full" if n <= FULL_MATRIX_UP_TO else "pulse"
-    needed = strategy_class(method).memory(n, checked_popsize(popsize, default_popsize(n)))
+        wanted.insert(0, "portfolio")
     available = available_memory()
-    return method if available is None or needed < available / 2 else "d-lm-ma-es"
+    for method in wanted:
+        needed = strategy_class(method).memory(n, checked_popsize(popsize, default_popsize(n)))
+        if available is None or needed < available / 2:
+            return method
+    return "d-lm-ma-es"
 
 
 def _method_for(x0: Any, options: Mapping[str, Any], values: str) -> str:

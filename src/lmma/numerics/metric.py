@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
+from lmma.numerics.linalg import Factors
+
 if TYPE_CHECKING:
-    from lmma.numerics.linalg import Factors
     from lmma.numerics.recombination import Indices
 
 Array = npt.NDArray[np.floating]
 EXACT_UP_TO = 100  # variables; all axes are computed up to this number
 LANCZOS_STEPS = 30  # for more variables
+LARGEST_ROOT = 5000  # variables; beyond, a matrix takes more than 200 MB
 LANCZOS_NUMBERS = 2**22  # limit on the numbers stored by Lanczos's method
 
 
@@ -36,6 +38,53 @@ class Transform(Protocol):
 
     def without_sample(self) -> Self:
         """Return a copy that does not hold the last sample."""
+
+
+@final
+class LowRank(NamedTuple):
+    """A transform M = D (I + sum_i g_i u_i u_i^T)^(1/2), times a constant, in O(n) numbers.
+
+    Parameters
+    ----------
+    diagonal : ndarray, (n,)
+        D.
+    axes, gains : ndarray, (k, n) and (k,)
+        Orthonormal rows u_i, and g_i > -1.
+    constant : float
+        The factor.
+    """
+
+    diagonal: Array
+    axes: Array
+    gains: Array
+    constant: float
+
+    def apply(self, z: Array) -> Array:
+        """Return M z."""
+        return self.diagonal * self._core(z)
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of M times d."""
+        return self._core(self.diagonal * d)
+
+    def _core(self, z: Array) -> Array:
+        along = (z @ self.axes.T) * (np.sqrt(1 + self.gains) - 1)
+        core: Array = self.constant * (z + along @ self.axes)
+        return core
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the diagonal of M M^T at ``columns``."""
+        core = 1 + self.gains @ np.square(self.axes[:, columns])
+        variances: Array = np.square(self.constant * self.diagonal[columns]) * np.maximum(core, 0.0)
+        return variances
+
+    def factors(self) -> Factors:
+        """Return the factors of M."""
+        return Factors(diagonal=self.diagonal, rows=self.axes, constant=self.constant)
+
+    def without_sample(self) -> Self:
+        """Return the transform itself: it holds no candidates."""
+        return self
 
 
 @final
@@ -84,6 +133,8 @@ class Metric:
     def root(self) -> npt.NDArray[np.float64]:
         """Return sigma D R (L L^T)^(1/2), (n, n): a matrix whose columns are steps of the search."""
         n = len(self.mean)
+        if n > LARGEST_ROOT:
+            raise ValueError(f"root() would need a matrix of {n} x {n} numbers: use deviations()")
         core = np.eye(n) + (self.axes.T * (np.sqrt(1 + self.gains) - 1)) @ self.axes
         if self.matrix is not None:
             core = self.matrix @ core

@@ -310,9 +310,9 @@ class PulseES(ES):
         """Set A, or D without a matrix; the axes are empty at the beginning."""
         transform = self.transform
         if isinstance(transform.core, FullCore):
-            transform.core.set_matrix(root)
+            transform.core.set_matrix(root if root.ndim == 2 else np.diag(root))
         else:
-            lengths = np.sqrt(np.square(root).sum(axis=1))
+            lengths = root if root.ndim == 1 else np.sqrt(np.square(root).sum(axis=1))
             mean = math.exp(float(np.mean(np.log(lengths))))
             transform.scales[...] = lengths / mean
             self.sigma *= mean

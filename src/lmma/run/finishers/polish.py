@@ -28,7 +28,6 @@ Values = npt.NDArray[np.float64]
 
 SHARE = 0.2  # of maxfevals, reserved for polishing
 WITHOUT_LIMIT = 0.25  # of the evaluations of the search, if there is no maxfevals
-DENSE_UP_TO = 1000  # variables for which the metric is a matrix
 NAME = "quasi-newton"
 
 
@@ -139,10 +138,10 @@ class _Polishing:
 
     def _search(self) -> QuasiNewton:
         """Return a quasi-Newton search at the best point, in the metric of the search if it has one."""
-        from lmma.methods.quasi_newton import QuasiNewton
+        from lmma.methods.quasi_newton import MATRIX_UP_TO, QuasiNewton
 
         n = len(self.x)
-        metric = self.strategy.method.metric() if n <= DENSE_UP_TO else None
+        metric = self.strategy.method.metric() if n <= MATRIX_UP_TO else None
         scale = self.strategy.scale
         known = scale is not None and np.size(scale) == n
         steps = float(self.strategy.sigma) * (np.asarray(scale, dtype=np.float64) if known else np.ones(n))
