@@ -25,7 +25,7 @@ phase       rows              use
 ==========  ================  ===========================================================================
 START       1; 4 on failure   value at x0, or at points near it if that fails
 NOISE       8                 values at tiny, equal distances on a random line: eps
-FIRST       2k                x +- 0.1 S e_j: slopes and the diagonal of the Hessian
+FIRST       2k                about x +- 0.1 S e_j: slopes and the diagonal of the Hessian
 TRIAL       1                 Newton step by coordinate
 STEP        1                 the minimum of the model in the trust region
 GEOMETRY    1                 a point that replaces one far away
@@ -97,6 +97,7 @@ Vector = npt.NDArray[np.float64]
 
 MOST_VARIABLES = 200  # a step costs O(n^3) operations and a checkpoint 16 n^2 numbers
 FIRST_STEP = 0.1  # of the first stencil, in units of sigma0; 0.3 and 1 need about as many evaluations
+SPREAD = 0.1  # of its random factor, which lets runs from the same point differ
 REACH = 4.0  # largest change of a coordinate in the trial, and radius of stencils, in units of sigma0
 GOOD_RATIO = (0.5, 1.8)  # gain of the trial over the predicted one with which the diagonal is right
 SCALES_DIFFER = 3.0  # standard deviation of ln(curvature) above which the diagonal is kept in any case
@@ -133,6 +134,7 @@ MOST_NEARER = 5  # tries of a step
 INSTEAD = (1.0, 0.9, -1.9, 0.5, -1.5, 0.2, -1.2)  # factors of a point of a stencil that failed
 RESOLUTION = 1e-15  # rho relative to x below which points coincide
 KINK = 1e4  # growth of curvature since the first stencil that means a kink
+LEAST_ROOT = 1e-6  # curvature that the root of the metric uses, relative to the largest
 GAINS_KEPT = 10  # gains of the last steps
 
 
@@ -237,6 +239,8 @@ class Model:
         Number of the best point.
     since : int
         Updates since H was computed by inversion.
+    hidden : float
+        Curvatures up to here are hidden by noise.
 
     Other attributes are in the table of the module.
     """
@@ -244,10 +248,13 @@ class Model:
     STATE: ClassVar[Declared] = {
         "L": FINITE, "X": FINITE, "F": FINITE, "U": FINITE, "best": COUNT, "base": FINITE, "c": FINITE,
         "g": FINITE, "B": FINITE, "H": FINITE, "length": POSITIVE, "since": COUNT,
+        "hidden": NOT_NEGATIVE,
     }  # fmt: skip
 
-    def __init__(self, k: int) -> None:
+    def __init__(self, n: int, movable: Indices) -> None:
+        k = len(movable)
         m = 2 * k + 1
+        self.n, self.movable = n, movable
         self.L: Vector = FIRST_STEP * np.eye(k)
         self.X: Vector = np.zeros((m, k))
         self.F: Vector = np.zeros(m)
@@ -260,6 +267,7 @@ class Model:
         self.H: Vector = np.zeros((m + k + 1, m + k + 1))
         self.length = 1.0
         self.since = 0
+        self.hidden = 0.0
 
     def is_finite(self) -> bool:
         """Return whether all numbers are finite."""
@@ -268,7 +276,7 @@ class Model:
 
     def replace_all(self, x: Vector, f: float, X: Vector, F: Vector) -> None:
         """Replace all points: ``x`` with value ``f``, the best one so far, and ``X`` with values ``F``."""
-        self.g = self.g + self.B @ self.U[self.best]
+        self.g += self.B @ self.U[self.best]
         self.X[0], self.X[1:] = x, X
         self.F[0], self.F[1:] = f, F
         self.U[...] = 0.0
@@ -277,14 +285,14 @@ class Model:
     def rebuild(self, length: float, steps0: Vector, change: Vector | None = None) -> None:
         """Move base to the best point, multiply L by ``change`` if given, and compute H by inversion."""
         k, m = len(self.base), len(self.F)
-        self.g = self.g + self.B @ self.U[self.best]
+        self.g += self.B @ self.U[self.best]
         self.c = float(self.F[self.best])
         self.base[...] = self.X[self.best]
         if change is not None:
-            self.L = self.L @ change
-            self.g = change.T @ self.g
-            self.B = change.T @ self.B @ change
-            self.B = 0.5 * (self.B + self.B.T)
+            self.L[...] = self.L @ change
+            self.g[...] = change.T @ self.g
+            B = change.T @ self.B @ change
+            self.B[...] = 0.5 * (B + B.T)
         self.U[...] = np.linalg.solve(self.L, ((self.X - self.base) / steps0).T).T
         self.U[self.best] = 0.0
         self.length, self.since = length, 0
@@ -297,7 +305,7 @@ class Model:
         scales[:m] = 1 / np.maximum(1.0, np.sum(V * V, axis=1))  # else far points would hide near ones
         scales[m + 1 :] = 1 / np.maximum(np.abs(V * scales[:m, None]).max(axis=0), 1e-8)
         H = np.linalg.inv(W * scales[:, None] * scales) * scales[:, None] * scales
-        self.H = 0.5 * (H + H.T)
+        self.H[...] = 0.5 * (H + H.T)
         self._add(self.H[:, :m] @ (self.F - self.values(self.U)))
 
     def values(self, U: Vector) -> Vector:
@@ -323,8 +331,8 @@ class Model:
     def _add(self, column: Vector) -> None:
         c, g, B = self._quadratic(column)
         self.c += c
-        self.g = self.g + g
-        self.B = self.B + B
+        self.g += g
+        self.B += B
 
     def lagrange(self, point: int) -> tuple[float, Vector, Vector]:
         """Return c, g and B of the quadratic that is 1 at ``point`` and 0 at all others, of least Hessian."""
@@ -370,6 +378,47 @@ class Model:
         self.since += 1
         if better:
             self.best = point
+
+    # The learned metric, and the model as its transform for ``lmma.numerics.metric``
+
+    def root(self) -> Vector:
+        """Return R = L |B|^-1/2, with R R^T near the inverse Hessian; L before the first values.
+
+        Curvatures that noise hides or below a millionth of the largest one are raised to these limits.
+        """
+        if not self.B.any():
+            return self.L
+        lam, axes = np.linalg.eigh(self.B)
+        sizes = np.abs(lam)
+        least = max(LEAST_ROOT * float(sizes.max()), self.hidden)
+        found: Vector = self.L @ ((axes / np.sqrt(np.maximum(sizes, least))) @ axes.T)
+        return found
+
+    def _transform(self) -> Vector:
+        """Return R for all coordinates, in units of sigma0; 1 for fixed ones."""
+        found = np.eye(self.n)
+        found[np.ix_(self.movable, self.movable)] = self.root()
+        return found
+
+    def apply(self, z: Array) -> Array:
+        """Return R z."""
+        return z @ self._transform().T
+
+    def apply_transposed(self, d: Array) -> Array:
+        """Return the transpose of R times d."""
+        return d @ self._transform()
+
+    def variances_at(self, columns: Indices, like: Array) -> Array:
+        """Return the diagonal of R R^T at ``columns``."""
+        return row_squares(self._transform(), columns)
+
+    def factors(self) -> Factors:
+        """Return R."""
+        return Factors(matrix=self._transform())
+
+    def without_sample(self) -> Self:
+        """Return the model itself: it holds no candidates."""
+        return self
 
 
 @final
@@ -475,34 +524,6 @@ class Plan:
 
 
 @final
-class Learned:
-    """The matrix R with R R^T near the inverse Hessian, as a transform for ``lmma.numerics.metric``."""
-
-    def __init__(self, matrix: Vector) -> None:
-        self.matrix = matrix
-
-    def apply(self, z: Array) -> Array:
-        """Return R z."""
-        return z @ self.matrix.T
-
-    def apply_transposed(self, d: Array) -> Array:
-        """Return the transpose of R times d."""
-        return d @ self.matrix
-
-    def variances_at(self, columns: Indices, like: Array) -> Array:
-        """Return the diagonal of R R^T at ``columns``."""
-        return row_squares(self.matrix, columns)
-
-    def factors(self) -> Factors:
-        """Return R."""
-        return Factors(matrix=self.matrix)
-
-    def without_sample(self) -> Self:
-        """Return the transform itself: it holds no candidates."""
-        return self
-
-
-@final
 class InterpolationMethod(Method):
     """The phases of the search."""
 
@@ -551,7 +572,8 @@ class InterpolationMethod(Method):
     def _begin_model(self) -> None:
         """Forget everything learned about the function, but not the errors of its values."""
         k = len(self.movable)
-        self.model, self.region, self.plan = Model(k), Region(k), Plan(self.n, k)
+        self.model, self.region = Model(self.n, self.movable), Region(k)
+        self.plan = Plan(self.n, k)
 
     def parts(self) -> dict[str, object]:
         """Return the stateful components, by name."""
@@ -684,10 +706,7 @@ class InterpolationMethod(Method):
             Errors of values, which are not measured again.
         """
         self._begin_model()
-        among = np.asarray(root, dtype=np.float64)
-        if len(self.movable) < self.n:
-            among = np.linalg.cholesky((among @ among.T)[np.ix_(self.movable, self.movable)])
-        self.model.L = radius * among / self._moves0[:, None]
+        self.model.L[...] = radius * self._among_movable(root) / self._moves0[:, None]
         self.f, self.ending, self.ending_value = f, 0, 0.0
         self.step[self.movable] = np.sqrt(row_squares(self.model.L, np.arange(len(self.movable))))
         if errors is None:
@@ -697,30 +716,22 @@ class InterpolationMethod(Method):
             restore({"": self.errors}, collect({"": errors}))
             self._begin_stencil(Phase.HANDED, self.model.L)
 
-    def root(self) -> Vector:
-        """Return R = S L |B|^-1/2, (n, n), with R R^T near the inverse Hessian; sigma0 for fixed coordinates.
+    def _among_movable(self, root: Vector) -> Vector:
+        """Return a square root of the part of ``root`` times its transpose that movable coordinates have."""
+        if len(self.movable) == self.n:
+            return root
+        part = (root @ root.T)[np.ix_(self.movable, self.movable)]
+        return np.asarray(np.linalg.cholesky(part), dtype=np.float64)
 
-        Curvatures that are hidden by noise or below a millionth of the largest one are raised to these
-        limits. Before the first model, R is S L.
-        """
+    def root(self) -> Vector:
+        """Return S L |B|^-1/2, (n, n): columns are steps along which f curves by 1; sigma0 for fixed ones."""
         found = np.diag(self._steps0)
-        found[np.ix_(self.movable, self.movable)] = self._moves0[:, None] * self._learned_root()
+        found[np.ix_(self.movable, self.movable)] = self._moves0[:, None] * self.model.root()
         return found
 
     def typical_gain(self) -> float:
         """Return the median decrease of f by the last steps; the predicted one before the first step."""
         return float(np.median(self.region.gains)) if self.region.gains else max(self.plan.gain, 0.0)
-
-    def _learned_root(self) -> Vector:
-        """Return L |B|^-1/2."""
-        model = self.model
-        if not model.B.any():
-            return model.L
-        lam, axes = np.linalg.eigh(model.B)
-        sizes = np.abs(lam)
-        least = max(1e-6 * float(sizes.max()), METRIC_NOISE * self._error() / self.region.delta**2, TINY)
-        found: Vector = model.L @ ((axes / np.sqrt(np.maximum(sizes, least))) @ axes.T)
-        return found
 
     def _error(self) -> float:
         """Return the error of the best value."""
@@ -747,6 +758,8 @@ class InterpolationMethod(Method):
     def _look_at_noise(self, after: Phase) -> None:
         """Plan values on a line so short that only their errors differ from a parabola."""
         self.phase, self.after_noise = Phase.NOISE, after
+        if after == Phase.FIRST:
+            self.model.L *= 1 + SPREAD * (2 * self.generator(1).random() - 1)
         direction = self.model.L @ self._normal(2, (len(self.movable),))
         far, moved = float(np.abs(self.mean / self._steps0).max()), float(np.abs(self.step).max())
         length = max(1e-6 * moved, 1e-13 * far) if moved else max(1e-7, 1e-9 * far)
@@ -760,10 +773,8 @@ class InterpolationMethod(Method):
         self.plan.set(self._points(LINE[:, None] * step))
 
     def _learned_noise(self) -> None:
-        if self.after_noise == Phase.FIRST:
-            self._begin_stencil(Phase.FIRST, self.model.L)
-        elif self.after_noise == Phase.HANDED:
-            self._begin_stencil(Phase.HANDED, self.model.L)
+        if self.after_noise != Phase.STEP:
+            self._begin_stencil(Phase(self.after_noise), self.model.L)
         elif not self._reduce():
             self._advance()
 
@@ -868,12 +879,12 @@ class InterpolationMethod(Method):
         """Plan Newton's step by coordinate after the first stencil."""
         model, region = self.model, self.region
         d = model.B.diagonal().copy()
-        region.first_curvature = float(np.abs(d).sum()) / FIRST_STEP**2
-        limit = REACH / FIRST_STEP
-        u = np.clip(-model.g / self._first_curvatures(), -limit, limit)
+        h = float(model.L[0, 0])
+        region.first_curvature = float(np.abs(d).sum()) / h**2
+        u = np.clip(-model.g / self._first_curvatures(), -REACH / h, REACH / h)
         room = self._room()
         if room is not None:
-            u = np.clip(u, room.low / FIRST_STEP, room.high / FIRST_STEP)
+            u = np.clip(u, room.low / h, room.high / h)
         gain = -float(model.g @ u + 0.5 * (d * u) @ u)
         if not math.isfinite(gain):
             self._end_numerically()
@@ -993,7 +1004,8 @@ class InterpolationMethod(Method):
                     return
             if region.left > 0 and step.length > 0 and self._is_at_floor():
                 near = step.gain > CLEAR_GAIN * self._error()
-                self._plan_step(Phase.LONG, step.d if near else step.d * (region.rho / step.length), step.gain)
+                d = step.d if near else step.d * (region.rho / step.length)
+                self._plan_step(Phase.LONG, d, step.gain)
                 self.plan.near = near
                 return
             if self._reduce():
@@ -1040,7 +1052,7 @@ class InterpolationMethod(Method):
         if distance <= FAR * region.delta:
             return False
         radius = max(min(0.1 * distance, 0.5 * region.delta), region.rho)
-        c, g, B = model.lagrange(point)
+        g, B = model.lagrange(point)[1:]
         if not (np.isfinite(g).all() and np.isfinite(B).all()):
             return False
         g = g + B @ model.U[model.best]
@@ -1068,13 +1080,14 @@ class InterpolationMethod(Method):
         lam, axes = np.linalg.eigh(model.B)
         sizes = np.abs(lam)
         noise = METRIC_NOISE * self._error() / region.delta**2
+        model.hidden = noise if math.isfinite(noise) else 0.0
         powers = np.maximum(sizes, max(float(sizes.max()) / METRIC_RATIO, noise)) ** METRIC_POWER
         change, inverse = (axes / powers) @ axes.T, (axes * powers) @ axes.T
         stretch = float(np.median(powers))
         if len(region.steps):
             steps = region.steps @ inverse
             lengths = np.linalg.norm(steps, axis=1) / np.linalg.norm(region.steps, axis=1)
-            stretch, region.steps = float(np.median(lengths)), steps
+            stretch, region.steps = float(np.median(lengths)), np.asarray(steps, dtype=np.float64)
         region.delta *= stretch
         region.rho = max(region.rho * stretch, LEAST_RHO * region.delta)
         region.updates, region.misfits = 0, []
@@ -1208,16 +1221,13 @@ class InterpolationMethod(Method):
         """Return the inverse Hessian, up to the factor sigma0^2."""
         from lmma.numerics.metric import MetricOperator
 
-        return MetricOperator(self._transform(), self.scale, self.n, self.dtype)
+        return MetricOperator(self.model, self.scale, self.n, self.dtype)
 
     def metric(self) -> Metric:
         """Return the learned metric as a record."""
         from lmma.numerics.metric import Metric
 
-        return Metric.of(self.mean, self.sigma, self.scale, self._transform())
-
-    def _transform(self) -> Learned:
-        return Learned(self.root() / self._steps0[:, None])
+        return Metric.of(self.mean, self.sigma, self.scale, self.model)
 
 
 def _minimum_with_held(B: Vector, g: Vector, rows: Vector, moves: Vector, radius: float) -> Step | None:
@@ -1258,7 +1268,7 @@ class Interpolation(Strategy):
     >>> es = lmma.Interpolation(np.full(8, 3.0), 1.0, rng=1)
     >>> while not es.stop():
     ...     es.tell(np.sum(es.ask() ** 2, axis=1))
-    >>> es.best_fun < 1e-9, es.evaluations < 120
+    >>> es.best_fun < 1e-9, es.evaluations < 200
     (True, True)
 
     References
