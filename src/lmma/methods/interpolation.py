@@ -42,13 +42,15 @@ The model is Powell's (NEWUOA, 2006): among all quadratics that interpolate the 
 Hessian differs least, in the Frobenius norm, from that of the previous model. Each evaluation replaces one
 point. As the points lie at the distance of the trust region, rounding and noise of values matter little.
 
-*Metric.* Every 2k updates, B = V diag(lam) V^T and
+*Metric.* Every 2k updates, with B = V diag(lam) V^T and a = max(|lam|, max|lam|/100, 4 eps/Delta^2),
 
-    T = V diag(max(|lam|, max|lam|/100, 4 eps/Delta^2)^-0.1) V^T,   L <- L T,  g <- T^T g,  B <- T^T B T:
+    T = V diag(a^-p) V^T,   L <- L T,  g <- T^T g,  B <- T^T B T:
 
 a moving average of the logarithm of the metric. Points and values are kept; only the norm changes in which
 changes of B are small, and the shape of the trust region. Constant ill-conditioning adds up, while the axes
 of a curved valley average out; a metric that follows B at once would spoil the steps along such a valley.
+The power p depends on C = V diag(ln a) V^T, without its trace: it is 0.05 if the cosine between C and that of
+the last change is at most 0.88, as in a valley that turns, and grows to 0.2 at 0.98.
 
 *Floor of the noise.* Differences at distances below low = sqrt(8 eps/mean|lam|) are noise. Instead of a rho
 below it, a stencil of growing radius in random directions replaces all points, and B is changed by least
@@ -113,7 +115,8 @@ LEAST_WEIGHT = 1e-2  # with which a point without a decrease enters the set
 LEAST_WEIGHT_LONG = 1e-4  # the same after a long step, which is meant to show curvature
 LEAST_PIVOT = 1e-12  # smallest denominator of an update of H
 METRIC_EVERY = 2  # updates per variable between changes of the metric
-METRIC_POWER = 0.1  # of |B|; larger powers follow the turns of a curved valley
+METRIC_POWER = (0.05, 0.2)  # of |B|; large powers follow the turns of a curved valley
+AGREEMENT = (0.88, 0.98)  # of ln|B| with the last one, at which the power is the smaller and the larger one
 METRIC_RATIO = 100.0  # largest ratio of curvatures that one change of the metric uses
 METRIC_NOISE = 4.0  # curvatures below eps/Delta^2 times this could be noise
 LEAST_RHO = 0.1  # of Delta, after a change of the metric
@@ -433,6 +436,8 @@ class Region:
         Error of the model at the last three steps.
     updates : int
         Points replaced since the metric changed.
+    logs : ndarray, (k, k)
+        Logarithm of |B| at the last change of the metric, without its trace; 0 before.
     hits, mark : int, float
         Stencils at the floor of the noise without a decrease, and the value from which it counts.
     left : int
@@ -445,6 +450,7 @@ class Region:
 
     STATE: ClassVar[Declared] = {
         "delta": POSITIVE, "rho": POSITIVE, "steps": FINITE, "misfits": NOT_NEGATIVE, "updates": COUNT,
+        "logs": FINITE,
         "hits": COUNT, "mark": NOT_NAN, "left": COUNT, "gains": NOT_NEGATIVE, "lengths": NOT_NEGATIVE,
         "first_curvature": NOT_NEGATIVE,
     }  # fmt: skip
@@ -455,6 +461,7 @@ class Region:
         self.steps: Vector = np.empty((0, k))
         self.misfits: list[float] = []
         self.updates = 0
+        self.logs: Vector = np.zeros((k, k))
         self.hits, self.mark, self.left = 0, math.inf, 0
         self.gains: list[float] = []
         self.lengths: list[float] = []
@@ -463,6 +470,14 @@ class Region:
     def resize(self, delta: float) -> None:
         """Set Delta, to rho if it is close to it."""
         self.delta = self.rho if delta <= CLOSE * self.rho else delta
+
+    def power(self, logs: Vector) -> float:
+        """Return the power of |B| for a change of the metric, by how little its logarithm has changed."""
+        size = float(np.linalg.norm(logs)) * float(np.linalg.norm(self.logs))
+        agreement = float(np.sum(logs * self.logs)) / size if size > 0 else 0.0
+        self.logs[...] = logs
+        (least, most), (low, high) = METRIC_POWER, AGREEMENT
+        return least + (most - least) * min(max((agreement - low) / (high - low), 0.0), 1.0)
 
     def judge(self, ratio: float, length: float) -> None:
         """Set Delta after a step with this ratio of the gain to the predicted one."""
@@ -1081,7 +1096,9 @@ class InterpolationMethod(Method):
         sizes = np.abs(lam)
         noise = METRIC_NOISE * self._error() / region.delta**2
         model.hidden = noise if math.isfinite(noise) else 0.0
-        powers = np.maximum(sizes, max(float(sizes.max()) / METRIC_RATIO, noise)) ** METRIC_POWER
+        limited = np.maximum(sizes, max(float(sizes.max()) / METRIC_RATIO, noise, TINY))
+        logs = np.log(limited)
+        powers = limited ** region.power((axes * (logs - logs.mean())) @ axes.T)
         change, inverse = (axes / powers) @ axes.T, (axes * powers) @ axes.T
         stretch = float(np.median(powers))
         if len(region.steps):
@@ -1091,7 +1108,8 @@ class InterpolationMethod(Method):
         region.delta *= stretch
         region.rho = max(region.rho * stretch, LEAST_RHO * region.delta)
         region.updates, region.misfits = 0, []
-        if not (0 < region.rho < math.inf and 0 < region.delta < math.inf):
+        lengths_are_finite = 0 < region.rho < math.inf and 0 < region.delta < math.inf
+        if not (lengths_are_finite and np.isfinite(region.logs).all() and np.isfinite(region.steps).all()):
             self._end_numerically()
             return False
         return self._rebuild(change)
