@@ -84,6 +84,7 @@ from lmma.numerics.state import (
     NOT_NAN,
     NOT_NEGATIVE,
     POSITIVE,
+    VALUE,
     Declared,
     Range,
     collect,
@@ -135,7 +136,7 @@ DRIFT = 10.0  # distance of the best point from base, in Delta, beyond which bas
 NEARER = 0.93  # factor of a step whose point failed
 MOST_NEARER = 5  # tries of a step
 INSTEAD = (1.0, 0.9, -1.9, 0.5, -1.5, 0.2, -1.2)  # factors of a point of a stencil that failed
-RESOLUTION = 1e-15  # rho relative to x below which points coincide
+RESOLUTION = 4.0  # length of rho in a coordinate, in units in the last place, below which points coincide
 KINK = 1e4  # growth of curvature since the first stencil that means a kink
 LEAST_ROOT = 1e-6  # curvature that the root of the metric uses, relative to the largest
 GAINS_KEPT = 10  # gains of the last steps
@@ -488,9 +489,8 @@ class Region:
         else:
             self.resize(max(0.5 * self.delta, 2 * length))
 
-    def succeeded(self, d: Vector, gain: float, length: float) -> None:
-        """Remember a step that has decreased f."""
-        self.steps = np.vstack((self.steps, d))[-STEPS_KEPT:]
+    def moved(self, gain: float, length: float) -> None:
+        """Remember a decrease of f."""
         self.gains = [*self.gains, min(gain, LARGEST)][-GAINS_KEPT:]
         self.lengths = [*self.lengths, length][-3:]
 
@@ -549,7 +549,7 @@ class InterpolationMethod(Method):
     STATE: ClassVar[Declared] = {
         "phase": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
         "after_noise": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
-        "f": Range("finite, or infinity before it is known", infinite=True), "step": FINITE,
+        "f": VALUE, "step": FINITE,
         "attempts": COUNT,
         "ending": Range("the number of an ending", least=0, most=len(ENDINGS) - 1, integer=True),
         "ending_value": DISTANCE,
@@ -876,8 +876,7 @@ class InterpolationMethod(Method):
         self.step[self.movable] = (x - self._x) / self._moves0
         gain = self.f - float(model.F[best])
         length = float(np.linalg.norm(self.step * self._steps0)) / math.sqrt(self.n)
-        self.region.gains = [*self.region.gains, min(gain, LARGEST)][-GAINS_KEPT:]
-        self.region.lengths = [*self.region.lengths, length][-3:]
+        self.region.moved(gain, length)
         self.mean[self.movable] = x
         self.f = float(model.F[best])
         self.sigma = max(self.sigma0 * self._typical_step(), float(np.finfo(self.dtype).tiny))
@@ -904,12 +903,16 @@ class InterpolationMethod(Method):
         if not math.isfinite(gain):
             self._end_numerically()
         elif not u.any():
-            self._finish_trial(0.0)
+            if self._finish_trial(0.0):
+                self._advance()
         else:
             self._plan_step(Phase.TRIAL, u, gain)
 
-    def _finish_trial(self, ratio: float) -> None:
-        """Set L to the diagonal of the first stencil if the trial confirms it or scales differ widely."""
+    def _finish_trial(self, ratio: float) -> bool:
+        """Set L to the diagonal of the first stencil if the trial confirms it or scales differ widely.
+
+        Return False if that ends the search.
+        """
         region, a = self.region, self._first_curvatures()
         good = GOOD_RATIO[0] <= ratio <= GOOD_RATIO[1]
         diagonal = good or float(np.std(np.log(a))) >= SCALES_DIFFER
@@ -917,8 +920,10 @@ class InterpolationMethod(Method):
             region.delta = region.rho = math.sqrt(float(np.median(a)))
             if good:
                 region.delta = max(region.delta, float(np.linalg.norm(self.plan.d * np.sqrt(a))))
-        if self._rebuild(np.diag(1 / np.sqrt(a)) if diagonal else None):
-            self._take_best()
+        if not self._rebuild(np.diag(1 / np.sqrt(a)) if diagonal else None):
+            return False
+        self._take_best()
+        return True
 
     # Steps
 
@@ -937,9 +942,9 @@ class InterpolationMethod(Method):
     def _give_up_step(self) -> None:
         """Continue after a step whose point failed wherever it was tried."""
         region = self.region
-        if self.phase == Phase.TRIAL:
-            self._finish_trial(0.0)
-        elif self.phase == Phase.LONG:
+        if self.phase == Phase.TRIAL and not self._finish_trial(0.0):
+            return
+        if self.phase == Phase.LONG:
             region.left -= 1
         elif self.phase == Phase.STEP:
             region.resize(0.5 * region.delta)
@@ -949,42 +954,15 @@ class InterpolationMethod(Method):
 
     def _learn_step(self, f: float) -> None:
         """Learn the value of a single step."""
-        model, region, plan, phase = self.model, self.region, self.plan, self.phase
-        x, before = plan.points[0, self.movable], self.f
-        if phase == Phase.TRIAL:
-            self._finish_trial((before - f) / plan.gain if plan.gain > 0 else 0.0)
-            if self.phase == Phase.ENDED:
-                return
-        u = model.offset(x, self._moves0)
-        effects = model.effects(u)
-        predicted = float(model.values(u[None])[0])
-        d, length = u - model.U[model.best], float(np.linalg.norm(plan.d))
+        region, plan, phase, before = self.region, self.plan, self.phase, self.f
         ratio = (before - f) / plan.gain if plan.gain > 0 else 0.0
+        if phase == Phase.TRIAL and not self._finish_trial(ratio):
+            return
+        length = float(np.linalg.norm(plan.d))
         if phase == Phase.STEP:
-            region.misfits = [*region.misfits, min(abs(f - predicted), LARGEST)][-3:]
             region.judge(ratio, length)
-        if phase == Phase.GEOMETRY:
-            point, weight = plan.target, math.inf
-            if not abs(effects.sigma[point]) > LEAST_PIVOT:
-                if not self._rebuild():
-                    return
-                u = model.offset(x, self._moves0)
-                effects = model.effects(u)
-                if not abs(effects.sigma[point]) > LEAST_PIVOT:
-                    point, weight = model.leaving(u, f, effects, max(region.rho, 0.1 * region.delta))
-        else:
-            point, weight = model.leaving(u, f, effects, max(region.rho, 0.1 * region.delta))
-        least = LEAST_WEIGHT_LONG if phase == Phase.LONG else LEAST_WEIGHT
-        if f < self.f or weight > least:
-            model.replace(point, x, u, f, effects)
-            region.updates += 1
-            self._take_best()
-            if f < before and phase in (Phase.STEP, Phase.LONG):
-                region.steps = np.vstack((region.steps, d))[-STEPS_KEPT:]
-            drifted = float(np.linalg.norm(model.U[model.best])) > DRIFT * region.delta
-            inexact = not math.isfinite(model.H[point, point])
-            if (model.since >= METRIC_EVERY * len(u) or drifted or inexact) and not self._rebuild():
-                return
+        if not self._insert(plan.points[0, self.movable], f):
+            return
         if phase == Phase.LONG:
             if f < before:
                 region.delta = region.rho if plan.near else LONG_GROWTH * region.rho
@@ -996,6 +974,33 @@ class InterpolationMethod(Method):
             if ratio <= 0 and max(length, region.delta) <= region.rho and self._reduce():
                 return
         self._advance()
+
+    def _insert(self, x: Vector, f: float) -> bool:
+        """Let ``x`` with value ``f`` replace a point; return False if that ends the search."""
+        model, region, phase, before = self.model, self.region, self.phase, self.f
+        u = model.offset(x, self._moves0)
+        effects, d = model.effects(u), u - model.U[model.best]
+        if phase == Phase.STEP:
+            misfit = abs(f - float(model.values(u[None])[0]))
+            region.misfits = [*region.misfits, min(misfit, LARGEST)][-3:]
+        if phase == Phase.GEOMETRY and not abs(effects.sigma[self.plan.target]) > LEAST_PIVOT:
+            if not self._rebuild():
+                return False
+            u = model.offset(x, self._moves0)
+            effects = model.effects(u)
+        point, weight = model.leaving(u, f, effects, max(region.rho, 0.1 * region.delta))
+        if phase == Phase.GEOMETRY and abs(effects.sigma[self.plan.target]) > LEAST_PIVOT:
+            point, weight = self.plan.target, math.inf
+        if not (f < before or weight > (LEAST_WEIGHT_LONG if phase == Phase.LONG else LEAST_WEIGHT)):
+            return True
+        model.replace(point, x, u, f, effects)
+        region.updates += 1
+        self._take_best()
+        if f < before and phase in (Phase.STEP, Phase.LONG):
+            region.steps = np.vstack((region.steps, d))[-STEPS_KEPT:]
+        drifted = float(np.linalg.norm(model.U[model.best])) > DRIFT * region.delta
+        old = model.since >= METRIC_EVERY * len(u) or not math.isfinite(model.H[point, point])
+        return not (old or drifted) or self._rebuild()
 
     def _advance(self) -> None:
         """Plan the next step; reduce rho while the model sees none."""
@@ -1023,7 +1028,7 @@ class InterpolationMethod(Method):
                 self._plan_step(Phase.LONG, d, step.gain)
                 self.plan.near = near
                 return
-            if self._reduce():
+            if self._reduce(sloping=step.gain > 0):
                 return
 
     def _step_in_region(self, delta: float) -> Step:
@@ -1133,27 +1138,26 @@ class InterpolationMethod(Method):
     def _is_at_floor(self) -> bool:
         return self._is_noisy() and SHRINK * self.region.rho < self._low()
 
-    def _reduce(self) -> bool:
-        """Reduce rho, or renew the points at the floor; return True if a batch is planned or all ended."""
-        region, model = self.region, self.model
-        errors = self.errors
+    def _reduce(self, *, sloping: bool = True) -> bool:
+        """Reduce rho, or renew the points at the floor; return True if a batch is planned or all ended.
+
+        If the model is not ``sloping`` at x_k, smaller distances show nothing.
+        """
+        region, errors = self.region, self.errors
         fallen = errors.absolute > 0 and abs(self.f) < OUTDATED * errors.measured_at
         if fallen or errors.is_outdated(self.f):  # large values with few digits look like whole numbers
             self._look_at_noise(Phase.STEP)
             return True
-        if SHRINK * region.rho < self._low():
+        if SHRINK * region.rho < self._low() or not sloping:
             return self._renew_at_floor()
         rho = region.rho
         region.rho = SHRINK * rho
         region.delta = max(0.5 * rho, region.rho)
-        if region.rho * self._longest() < RESOLUTION * max(float(np.abs(model.base).max()), TINY):
+        sizes = np.sqrt(row_squares(self.model.L, np.arange(len(self.movable)))) * self._moves0
+        if bool((region.rho * sizes < RESOLUTION * np.spacing(np.abs(self.mean[self.movable]))).any()):
             self._end_converged()
             return True
         return not self._learn_metric()
-
-    def _longest(self) -> float:
-        """Return the largest change of a coordinate by a step of length 1 along a column of L, in x."""
-        return float(np.abs(self.model.L * self._moves0[:, None]).max())
 
     def _renew_at_floor(self) -> bool:
         """Plan a stencil wider than before, in random directions, or end."""
