@@ -197,10 +197,11 @@ def search(x, sigma0, draw):
         nonlocal delta, rho, steps, changed, misfits, logs
         lam, V = np.linalg.eigh(B)
         a = np.maximum(np.abs(lam), max(np.abs(lam).max() / 100, 4 * eps() / delta**2, 1e-300))
-        C = (V * (np.log(a) - np.log(a).mean())) @ V.T
+        lna = np.log(a) - np.log(a).mean()
+        C = (V * lna) @ V.T
         size = float(np.linalg.norm(C)) * float(np.linalg.norm(logs))
         cosine, logs = (float(np.sum(C * logs)) / size if size > 0 else 0.0), C
-        a = a ** (0.05 + (0.2 - 0.05) * min(max((cosine - 0.88) / (0.98 - 0.88), 0.0), 1.0))
+        a = np.exp((0.05 + (0.2 - 0.05) * min(max((cosine - 0.88) / (0.98 - 0.88), 0.0), 1.0)) * lna)
         T, inverse, stretch = (V / a) @ V.T, (V * a) @ V.T, float(np.median(a))
         if steps:
             new = np.array(steps) @ inverse
@@ -234,7 +235,7 @@ def search(x, sigma0, draw):
             return (yield from reduce())
         if 0.1 * rho >= low() and sloping:
             delta, rho = max(0.5 * rho, 0.1 * rho), 0.1 * rho
-            if (rho * (np.sqrt(np.sum(L * L, axis=1)) * S) < 4 * np.spacing(np.abs(x))).any():
+            if (rho * (np.sqrt(np.sum(L * L, axis=1)) * S) < 4 * np.spacing(np.abs(x)) + 1e-100 * S).any():
                 return end()
             metric()
             return None

@@ -44,9 +44,9 @@ point. As the points lie at the distance of the trust region, rounding and noise
 
 *Metric.* Every 2k updates, with B = V diag(lam) V^T and a = max(|lam|, max|lam|/100, 4 eps/Delta^2),
 
-    T = V diag(a^-p) V^T,   L <- L T,  g <- T^T g,  B <- T^T B T:
+    T = V diag((a/mean a)^-p) V^T,   L <- L T,  g <- T^T g,  B <- T^T B T,
 
-a moving average of the logarithm of the metric. Points and values are kept; only the norm changes in which
+with the geometric mean: a moving average of the logarithm of the metric. Points and values are kept; only the norm changes in which
 changes of B are small, and the shape of the trust region. Constant ill-conditioning adds up, while the axes
 of a curved valley average out; a metric that follows B at once would spoil the steps along such a valley.
 The power p depends on C = V diag(ln a) V^T, without its trace: it is 0.05 if the cosine between C and that of
@@ -137,6 +137,7 @@ NEARER = 0.93  # factor of a step whose point failed
 MOST_NEARER = 5  # tries of a step
 INSTEAD = (1.0, 0.9, -1.9, 0.5, -1.5, 0.2, -1.2)  # factors of a point of a stencil that failed
 RESOLUTION = 4.0  # length of rho in a coordinate, in units in the last place, below which points coincide
+SHORTEST = 1e-100  # the same in units of sigma0, for an optimum at 0: values would underflow
 KINK = 1e4  # growth of curvature since the first stencil that means a kink
 LEAST_ROOT = 1e-6  # curvature that the root of the metric uses, relative to the largest
 GAINS_KEPT = 10  # gains of the last steps
@@ -309,6 +310,8 @@ class Model:
         scales[:m] = 1 / np.maximum(1.0, np.sum(V * V, axis=1))  # else far points would hide near ones
         scales[m + 1 :] = 1 / np.maximum(np.abs(V * scales[:m, None]).max(axis=0), 1e-8)
         H = np.linalg.inv(W * scales[:, None] * scales) * scales[:, None] * scales
+        if not np.isfinite(H).all():
+            raise np.linalg.LinAlgError("points coincide")
         self.H[...] = 0.5 * (H + H.T)
         self._add(self.H[:, :m] @ (self.F - self.values(self.U)))
 
@@ -854,11 +857,14 @@ class InterpolationMethod(Method):
         self._advance()
 
     def _rebuild(self, change: Vector | None = None) -> bool:
-        """Compute H and the model anew; on failure, end the search and return False."""
+        """Compute H and the model anew; if points coincide, plan a new stencil or end, and return False."""
         try:
             self.model.rebuild(self.region.delta, self._moves0, change)
         except np.linalg.LinAlgError:
-            self._end_numerically()
+            if self.phase in STENCILS or not self.model.is_finite():
+                self._end_numerically()
+            else:
+                self._begin_stencil(Phase.FLOOR, self.region.rho * self.model.L)
             return False
         if not self.model.is_finite():
             self._end_numerically()
@@ -1081,16 +1087,27 @@ class InterpolationMethod(Method):
         low = minimum_in_ball(lam, slopes, radius)[0]
         high = minimum_in_ball(-lam[::-1], -slopes[::-1], radius)[0][::-1]
         rows = np.array([axes @ low, axes @ high])
-        if self.lower is not None:  # the largest ones inside the box; along the axes there always is one
-            rows = np.concatenate((rows, -rows, radius * axes.T, -radius * axes.T))
-            points = self._points(rows @ model.L.T, snap=True)[:, self.movable]
-            moves = ((points - self._x) / self._moves0).T
-            rows = np.linalg.solve(model.L, moves).T
+        room = self._room()
+        if room is not None:
+            rows = self._inside(np.concatenate((rows, radius * axes.T)), radius, room)
         sizes = np.abs(rows @ g + 0.5 * np.sum((rows @ B) * rows, axis=1))
         d = rows[int(np.argmax(sizes))].copy()
         self._plan_step(Phase.GEOMETRY, d, 0.0)
         self.plan.target = point
         return True
+
+    def _inside(self, rows: Vector, radius: float, room: Room) -> Vector:
+        """Return ``rows``, their opposites and steps along coordinates, shortened to end inside the box.
+
+        In a corner there may be room along coordinates only.
+        """
+        inverse = np.linalg.inv(self.model.L)
+        lengths = radius / np.linalg.norm(inverse, axis=0)
+        rows = np.concatenate((rows, (inverse * lengths).T))
+        moves = np.concatenate((rows[: -len(lengths)] @ self.model.L.T, np.diag(lengths)))
+        rows, moves = np.concatenate((rows, -rows)), np.concatenate((moves, -moves))
+        shortened: Vector = rows * np.minimum(1.0, room.along(moves.T))[:, None]
+        return shortened
 
     # Metric
 
@@ -1103,7 +1120,8 @@ class InterpolationMethod(Method):
         model.hidden = noise if math.isfinite(noise) else 0.0
         limited = np.maximum(sizes, max(float(sizes.max()) / METRIC_RATIO, noise, TINY))
         logs = np.log(limited)
-        powers = limited ** region.power((axes * (logs - logs.mean())) @ axes.T)
+        logs -= logs.mean()  # a common factor has no effect
+        powers = np.exp(region.power((axes * logs) @ axes.T) * logs)
         change, inverse = (axes / powers) @ axes.T, (axes * powers) @ axes.T
         stretch = float(np.median(powers))
         if len(region.steps):
@@ -1154,7 +1172,8 @@ class InterpolationMethod(Method):
         region.rho = SHRINK * rho
         region.delta = max(0.5 * rho, region.rho)
         sizes = np.sqrt(row_squares(self.model.L, np.arange(len(self.movable)))) * self._moves0
-        if bool((region.rho * sizes < RESOLUTION * np.spacing(np.abs(self.mean[self.movable]))).any()):
+        shortest = RESOLUTION * np.spacing(np.abs(self.mean[self.movable])) + SHORTEST * self._moves0
+        if bool((region.rho * sizes < shortest).any()):
             self._end_converged()
             return True
         return not self._learn_metric()
