@@ -235,7 +235,7 @@ def search(x, sigma0, draw):
             return (yield from reduce())
         if 0.1 * rho >= low() and sloping:
             delta, rho = max(0.5 * rho, 0.1 * rho), 0.1 * rho
-            if (rho * (np.sqrt(np.sum(L * L, axis=1)) * S) < 4 * np.spacing(np.abs(x)) + 1e-100 * S).any():
+            if (rho * (np.sqrt(np.sum(L * L, axis=1)) * S) < 4 * np.spacing(np.abs(x)) + 1e-60 * S).any():
                 return end()
             metric()
             return None
@@ -330,7 +330,7 @@ def search(x, sigma0, draw):
             P, value = yield from try_step(d)
             if P is None:
                 resize(0.5 * delta)
-                if delta == rho and not (yield from improve()) and (ending := (yield from reduce())):
+                if delta == rho and (ending := (yield from reduce())):
                     return ending
                 continue
             ratio = (before - value) / gain

@@ -46,9 +46,10 @@ point. As the points lie at the distance of the trust region, rounding and noise
 
     T = V diag((a/mean a)^-p) V^T,   L <- L T,  g <- T^T g,  B <- T^T B T,
 
-with the geometric mean: a moving average of the logarithm of the metric. Points and values are kept; only the norm changes in which
-changes of B are small, and the shape of the trust region. Constant ill-conditioning adds up, while the axes
-of a curved valley average out; a metric that follows B at once would spoil the steps along such a valley.
+with the geometric mean of a: a moving average of the logarithm of the metric. Points and values are kept;
+only the norm changes in which changes of B are small, and the shape of the trust region. Constant
+ill-conditioning adds up, while the axes of a curved valley average out; a metric that follows B at once would
+spoil the steps along such a valley.
 The power p depends on C = V diag(ln a) V^T, without its trace: it is 0.05 if the cosine between C and that of
 the last change is at most 0.88, as in a valley that turns, and grows to 0.2 at 0.98.
 
@@ -137,7 +138,7 @@ NEARER = 0.93  # factor of a step whose point failed
 MOST_NEARER = 5  # tries of a step
 INSTEAD = (1.0, 0.9, -1.9, 0.5, -1.5, 0.2, -1.2)  # factors of a point of a stencil that failed
 RESOLUTION = 4.0  # length of rho in a coordinate, in units in the last place, below which points coincide
-SHORTEST = 1e-100  # the same in units of sigma0, for an optimum at 0: values would underflow
+SHORTEST = 1e-60  # the same in units of sigma0, for an optimum at 0: values would underflow
 KINK = 1e4  # growth of curvature since the first stencil that means a kink
 LEAST_ROOT = 1e-6  # curvature that the root of the metric uses, relative to the largest
 GAINS_KEPT = 10  # gains of the last steps
@@ -954,7 +955,7 @@ class InterpolationMethod(Method):
             region.left -= 1
         elif self.phase == Phase.STEP:
             region.resize(0.5 * region.delta)
-            if region.delta == region.rho and (self._improve() or self._reduce()):
+            if region.delta == region.rho and self._reduce():
                 return
         self._advance()
 
@@ -1210,7 +1211,9 @@ class InterpolationMethod(Method):
         inverse = np.linalg.inv(model.L)
         curvature = float(np.abs(np.diag(inverse.T @ model.B @ inverse)).sum())
         step = self._step_in_region(self.region.delta)
-        kinked = first > 0 and curvature > KINK * first
+        room = self._room()
+        inside = room is None or not ((room.low >= 0) | (room.high <= 0)).any()
+        kinked = inside and first > 0 and curvature > KINK * first
         self._end("stuck" if kinked else "converged", max(step.gain, 0.0))
 
     def restored(self) -> None:
