@@ -237,9 +237,9 @@ def test_a_search_resumed_after_any_batch_is_the_same_bit_for_bit():
         es = strategy(**options)
         if handed:
             hand_over(es, fun)
-        twin = strategy(**options | {"seed": 5, "name": "few work"})
-        while not es.method.stop() and es.evaluations < (700 if es.n == 16 else 250):
+        while not es.method.stop() and es.evaluations < (650 if es.n == 16 else 150):
             phases.add(es.method.phase)
+            twin = strategy(**options | {"seed": 5, "name": "few work"})
             twin.set_state(es.get_state())
             X = es.ask()
             np.testing.assert_array_equal(twin.ask(), X)
