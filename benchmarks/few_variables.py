@@ -113,7 +113,7 @@ def newuoa(fun: Watched, x0: np.ndarray, box: bool) -> None:
     if box:
         search.set_lower_bounds(-5.0)
         search.set_upper_bounds(5.0)
-    with contextlib.suppress(nlopt.ForcedStop, nlopt.RoundoffLimited, RuntimeError, ValueError):
+    with contextlib.suppress(nlopt.ForcedStop, nlopt.RoundoffLimited, RuntimeError, ValueError, SystemError):
         search.optimize(x0)
     if ended:
         raise Done

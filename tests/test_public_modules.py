@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 FUNCTIONS = {"check", "load", "methods", "minimize", "register", "scipy_method", "strategy"}
 STRATEGIES = {
     "ACMAES", "CMAES", "CSAES", "PulseFull", "DLMMAES", "Pulse", "ES", "LMCMAES", "LMMAES", "LMMAESArchive",
-    "MAES", "OpenES", "Portfolio", "QuasiNewton", "SepCMAES", "Strategy", "VDCMAES",
+    "Interpolation", "MAES", "OpenES", "Portfolio", "QuasiNewton", "SepCMAES", "Strategy", "VDCMAES",
 }  # fmt: skip
 OTHERS = {
     "Archive", "ArchiveError", "BIPOP", "CheckResult", "Checkpoint", "CheckpointError", "Choice",

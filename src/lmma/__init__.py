@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # the names in _PUBLIC, for type checkers; a test compares th
     from lmma.methods.csa import CSAES as CSAES
     from lmma.methods.dlmma import DLMMAES as DLMMAES
     from lmma.methods.es import ES as ES
+    from lmma.methods.interpolation import Interpolation as Interpolation
     from lmma.methods.lmcma import LMCMAES as LMCMAES
     from lmma.methods.lmma import LMMAES as LMMAES
     from lmma.methods.lmma_archive import LMMAESArchive as LMMAESArchive

@@ -107,7 +107,7 @@ def public(tmp_path):
         "replicated": lmma.Replicated("dask://" + "long" * 100 + ":8786"),
         "box": lmma.bounds.box([0.0, 1.0], np.full(500, 0.5)),
         **{f"problem {name}": problems.get(name) for name in problems.names()},
-        **{f"strategy {name}": lmma.strategy(name, np.ones(300), 0.5) for name in lmma.methods()},
+        **{f"strategy {name}": lmma.strategy(name, np.ones(200), 0.5) for name in lmma.methods()},
     }  # fmt: skip
 
 

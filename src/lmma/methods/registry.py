@@ -40,6 +40,7 @@ METHODS = {
     "pulse": "lmma.methods.pulse.method:Pulse",
     "pulse-full": "lmma.methods.pulse.method:PulseFull",
     "quasi-newton": "lmma.methods.quasi_newton:QuasiNewton",
+    "interpolation": "lmma.methods.interpolation:Interpolation",
     "portfolio": "lmma.methods.portfolio:Portfolio",
 }
 _registered: dict[str, type[Strategy]] = {}  # by users
