@@ -210,7 +210,7 @@ def test_an_evolution_strategy_takes_over_where_slopes_are_stuck():
 
 def test_values_with_errors_are_searched_on_after_convergence():
     es = run(strategy(), lambda X: np.round(1 + sphere(X), 5))
-    assert es.turns[-1][1] == "pulse-full"
+    assert [name for _, name in es.turns if name in ("interpolation", "pulse-full")]
     assert es.best_fun < 1 + 1e-4
 
 

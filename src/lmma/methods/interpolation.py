@@ -735,6 +735,17 @@ class InterpolationMethod(Method):
             restore({"": self.errors}, collect({"": errors}))
             self._begin_stencil(Phase.HANDED, self.model.L)
 
+    def move_to(self, x: Array, f: float) -> None:
+        """Continue from ``x``, where fun is ``f``, with the learned metric."""
+        root = self.root()
+        self.mean[...] = x
+        self.begin_from(root, f, math.sqrt(2 * max(self.typical_gain(), 4 * self._error())), self.errors)
+
+    @property
+    def rows_left(self) -> int:
+        """Number of rows without which the next batch is of no use."""
+        return self.batch_size
+
     def _among_movable(self, root: Vector) -> Vector:
         """Return a square root of the part of ``root`` times its transpose that movable coordinates have."""
         if len(self.movable) == self.n:
@@ -806,7 +817,7 @@ class InterpolationMethod(Method):
         if room is not None:
             directions = self._parted(directions, room)
         pairs = Stencil(len(self.movable))
-        pairs.place(1.0, None, directions, room)
+        pairs.place(1.0, None, None if room is None else lambda signs: room.along(directions * signs))
         rows = (pairs.a[:, None] * directions.T, pairs.b[:, None] * directions.T)
         self.plan.set(self._points(np.concatenate(rows)))
 

@@ -16,6 +16,8 @@ REPLY      evolution strategy     for as many; twice as many in the next round, 
 LAST_LOOK  -                      the gate and parabolas where quasi-Newton has converged: rough, or
                                   lower far away -> RANKS from x0; lower nearby -> SLOPES anew; else ENDED,
                                   or RANKS around this point if values have errors
+MODEL      interpolation          in place of quasi-Newton, from its point and metric: if values have errors,
+                                  at the first challenge, or where quasi-Newton is stuck or has converged
 ENDED      quasi-Newton           ``stop()`` has its reason
 =========  =====================  ===========================================================================
 
@@ -26,9 +28,9 @@ At the end of quasi-Newton in SLOPES: if it has *converged*, the function is loo
 of sigma0. If it is rough there, or lower at this distance, this was one valley among many, or a kink: an
 evolution strategy searches from x0. If a point nearby is lower, this was no minimum, but the metric had
 collapsed: slopes begin anew. Otherwise, if values are exact, the portfolio has converged, too. If they have
-errors, an evolution strategy continues in the learned metric, as its longer steps see through them. If
+errors, interpolation continues, whose points are farther apart, and then an evolution strategy. If
 quasi-Newton is *stuck*, an evolution strategy continues from the best point with equal steps in all
-directions.
+directions; if values have errors, interpolation comes before it.
 
 The portfolio consists of complete strategies, each with its own bounds, noise handling and convergence. Its
 own record counts all evaluations and keeps the best point of all.
@@ -51,6 +53,7 @@ from lmma.methods import gate
 from lmma.methods.ask_tell import COMMON, DEFAULT_TOLERANCE, NO_ROWS, Record, Strategy
 from lmma.methods.convergence import CONVERGED
 from lmma.methods.es import ES
+from lmma.methods.interpolation import MOST_VARIABLES, Interpolation, InterpolationMethod
 from lmma.methods.pulse.method import Pulse, PulseFull
 from lmma.methods.quasi_newton import NEAR, Phase, QuasiNewton, QuasiNewtonMethod
 from lmma.numerics.checks import (
@@ -120,10 +123,11 @@ class Stage(IntEnum):
     REPLY = 7
     ENDED = 8
     LAST_LOOK = 9
+    MODEL = 10
 
 
 LOOKS = frozenset((Stage.LOOK, Stage.LOOK_AGAIN, Stage.LAST_LOOK))
-WITH_SLOPES = frozenset((Stage.SLOPES, Stage.ATTEMPT, Stage.RACE, Stage.LAST_LOOK, Stage.ENDED))
+WITH_SLOPES = frozenset((Stage.SLOPES, Stage.MODEL, Stage.ATTEMPT, Stage.RACE, Stage.LAST_LOOK, Stage.ENDED))
 
 
 @final
@@ -159,6 +163,8 @@ class Course:
         Evaluations of each part.
     converged : int
         How often quasi-Newton has converged.
+    modelled : bool
+        True if interpolation has taken the place of quasi-Newton.
     turns : list of float
         Evaluations and stage at each change of the search, alternately.
     """
@@ -168,7 +174,7 @@ class Course:
         "step": COUNT, "batches": COUNT, "made": COUNT, "next_at": COUNT, "mark_at": COUNT, "mark": VALUE,
         "gain": Range("a number, or infinity", infinite=True), "until": COUNT, "turn": COUNT, "handed": FLAG,
         "only_ranks": FLAG, "score": Range("a number, or infinity", infinite=True), "by_slopes": COUNT,
-        "by_ranks": COUNT, "by_looks": COUNT, "converged": COUNT, "turns": COUNT,
+        "by_ranks": COUNT, "by_looks": COUNT, "converged": COUNT, "turns": COUNT, "modelled": FLAG,
     }  # fmt: skip
 
     def __init__(self) -> None:
@@ -180,6 +186,7 @@ class Course:
         self.score = 0.0
         self.by_slopes, self.by_ranks, self.by_looks = 0, 0, 0
         self.converged = 0
+        self.modelled = False
         self.turns: list[float] = [0.0, float(Stage.LOOK)]
 
     def enter(self, stage: Stage, evaluations: int) -> None:
@@ -299,7 +306,7 @@ class Portfolio(Strategy):
         self._polled, self._asked = NO_ROWS, None
         self._waiting: list[Array] = []  # points injected between ask() and tell()
         self.course, self.errors = Course(), ValueNoise()
-        self.slopes: QuasiNewton | None = None
+        self.slopes: QuasiNewton | Interpolation | None = None
         key = key_from(rng)
         self.ranks: Strategy | None = self._new_ranks(x0, sigma0, key)
         self._follow(self.ranks)
@@ -333,7 +340,9 @@ class Portfolio(Strategy):
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
         """Return the approximate memory of a run in bytes: that of both searches."""
-        return QuasiNewton.memory(n, popsize, itemsize) + _ranks_class(n).memory(n, popsize, itemsize)
+        model = Interpolation.memory(n, popsize, itemsize) if n <= MOST_VARIABLES else 0
+        ranks = _ranks_class(n).memory(n, popsize, itemsize)
+        return ranks + max(model, QuasiNewton.memory(n, popsize, itemsize))
 
     # Searches
 
@@ -366,14 +375,28 @@ class Portfolio(Strategy):
         search = QuasiNewton(x, self.site.steps, rng=self._next_key(), **self._common)
         search.record.snapshots.stop()
         search.record.best_fun = f
+        self.course.modelled = False
+        return search
+
+    def _new_model(self, x: Array, f: float) -> Interpolation:
+        """Return a new search by interpolation at ``x``, with value ``f``."""
+        search = Interpolation(x, self.site.steps, rng=self._next_key(), **self._common)
+        search.record.snapshots.stop()
+        search.record.best_fun = f
+        self.course.modelled = True
         return search
 
     @property
-    def _slopes_method(self) -> QuasiNewtonMethod:
+    def _slopes_method(self) -> QuasiNewtonMethod | InterpolationMethod:
         assert self.slopes is not None
         return self.slopes.method
 
-    def _both(self) -> tuple[QuasiNewton, Strategy]:
+    @property
+    def _quasi_newton(self) -> QuasiNewtonMethod:
+        assert isinstance(self.slopes, QuasiNewton)
+        return self.slopes.method
+
+    def _both(self) -> tuple[QuasiNewton | Interpolation, Strategy]:
         assert self.slopes is not None
         assert self.ranks is not None
         return self.slopes, self.ranks
@@ -553,7 +576,7 @@ class Portfolio(Strategy):
         site = self.site
         site.start[...] = site.x
         self.slopes, self.ranks = self._new_slopes(site.x, site.f), None
-        self._slopes_method.begin_at(site.f, self.errors.recent if self._left() < SHORT * self.n else None)
+        self._quasi_newton.begin_at(site.f, self.errors.recent if self._left() < SHORT * self.n else None)
         self._enter(Stage.SLOPES, self.slopes)
         self._set_challenge(FIRST_CHALLENGE * self.n)
 
@@ -570,7 +593,7 @@ class Portfolio(Strategy):
 
     def _after_batch(self, stage: Stage) -> None:
         match stage:
-            case Stage.SLOPES:
+            case Stage.SLOPES | Stage.MODEL:
                 self._after_slopes()
             case Stage.CHALLENGE:
                 if self._turn_is_over(self.ranks) or self._challenge_is_hopeless():
@@ -618,11 +641,39 @@ class Portfolio(Strategy):
             return
         elif math.isinf(course.mark) and done >= course.mark_at:
             course.mark = slopes.best_fun
-        elif done >= course.next_at and self._slopes_method.phase == Phase.TRIAL:
+        elif done < course.next_at or not (course.modelled or self._quasi_newton.phase == Phase.TRIAL):
+            return
+        elif self._model_may_help():
+            self._begin_model()
+        else:
             course.gain = course.mark - slopes.best_fun
             course.until = max(int(CHALLENGE_SHARE * done), 3 * self.n)
             self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
             self._enter(Stage.CHALLENGE, self.ranks)
+
+    def _model_may_help(self) -> bool:
+        """Return whether values have errors, and quasi-Newton searches."""
+        method = self._slopes_method
+        return (
+            not self.course.modelled
+            and self.n <= MOST_VARIABLES
+            and method.errors.error(method.f) > max(EXACT * abs(method.f), UNDERFLOW)
+        )
+
+    def _begin_model(self) -> None:
+        """Continue by interpolation, from the point and metric of quasi-Newton.
+
+        The first stencil is as long as its last steps: errors of values are small against such changes.
+        """
+        method, site = self._slopes_method, self.site
+        error = method.errors.error(method.f)
+        search = self._new_model(method.mean, method.f)
+        radius = math.sqrt(2 * max(method.typical_gain(), 4 * error))
+        search.method.begin_from(method.root(), method.f, radius, method.errors)
+        site.x[...], site.f = method.mean, method.f
+        self.slopes = search
+        self._enter(Stage.MODEL, search)
+        self._set_challenge(self.record.evaluations + FIRST_CHALLENGE * self.n)
 
     def _handed_ranks(self, gain: float) -> Strategy:
         """Return an evolution strategy at the point and in the metric of quasi-Newton.
@@ -650,7 +701,7 @@ class Portfolio(Strategy):
             slopes.record.best_fun = ranks.best_fun
             slopes.record.best_x[...] = ranks.best_x
         self.ranks = None
-        self._enter(Stage.SLOPES, slopes)
+        self._enter(Stage.MODEL if course.modelled else Stage.SLOPES, slopes)
         self._set_challenge(2 * course.next_at)
 
     def _slopes_have_ended(self, reasons: Mapping[str, float]) -> None:
@@ -667,6 +718,9 @@ class Portfolio(Strategy):
             lines = gate.random_lines(self.generator(), gate.line_count(self.n), site.steps)
             self._place_lines(lines)
             self._enter(Stage.LAST_LOOK, self.active)
+            return
+        if self._model_may_help():
+            self._begin_model()
             return
         size = float(np.abs(method.step).max())
         factor = min(1.0, max(RECENT_STEPS * size, LEAST_STEP)) if size else 1.0
@@ -719,7 +773,7 @@ class Portfolio(Strategy):
         site, row = self.site, int(np.nanargmin(values))
         site.x[...], site.f = self._points_to_look_at()[row], values.item(row)
         self.slopes = self._new_slopes(site.x, site.f)
-        self._slopes_method.begin_at(site.f)
+        self._quasi_newton.begin_at(site.f)
         self._enter(Stage.SLOPES, self.slopes)
         self._set_challenge(self.record.evaluations + FIRST_CHALLENGE * self.n)
 
@@ -729,6 +783,8 @@ class Portfolio(Strategy):
         error = method.errors.error(method.f)
         if error <= max(EXACT * abs(method.f), UNDERFLOW):
             self._enter(Stage.ENDED, self.active)
+        elif self._model_may_help():
+            self._begin_model()
         else:
             self.course.handed = True
             self._continue_with(self._handed_ranks((2 * AROUND) ** 2 * self.n * error), ATTEMPT[0])
@@ -772,7 +828,7 @@ class Portfolio(Strategy):
             self._set_look(used + max(FIRST_LOOK * self.n, int(LOOK_SHARE * used)))
             return
         self.slopes = self._new_slopes(site.x, site.f)
-        self._slopes_method.begin_from(metric, site.f, self.errors if self.errors.measured_at else None)
+        self._quasi_newton.begin_from(metric, site.f, self.errors if self.errors.measured_at else None)
         course.until = ATTEMPT[0] * self.n + ATTEMPT[1]
         self._enter(Stage.ATTEMPT, self.slopes)
 
@@ -857,7 +913,7 @@ class Portfolio(Strategy):
         if course.stage == Stage.RANKS:
             return
         if self.ranks is None:
-            if self._slopes_method.progress.iteration:
+            if self.course.modelled or self._quasi_newton.progress.iteration:
                 self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
             else:
                 self.ranks = self._new_ranks(self.site.x, self.site.steps, self._next_key())
@@ -972,6 +1028,8 @@ class Portfolio(Strategy):
     def _name_in(self, stage: Stage) -> str:
         if stage in LOOKS:
             return "look"
+        if stage == Stage.MODEL:
+            return Interpolation.name
         return QuasiNewton.name if stage in WITH_SLOPES else _ranks_class(self.n).name
 
     def stop(self) -> dict[str, float]:
@@ -1017,7 +1075,8 @@ class Portfolio(Strategy):
         words = np.asarray(self.site.key, dtype=np.uint64)
         self.site.key = int(words[0]), int(words[1])
         made, x = self.course.made, self.record.best_x
-        self.slopes = self._new_slopes(x, math.inf) if given["slopes"] else None
+        new = self._new_model if self.course.modelled else self._new_slopes
+        self.slopes = new(x, math.inf) if given["slopes"] else None
         self.ranks = self._new_ranks(x, self.site.steps, self.key) if given["ranks"] else None
         self.course.made = made
         for prefix, search in self._searches().items():

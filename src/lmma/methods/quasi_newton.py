@@ -71,6 +71,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, final
 
 import numpy as np
@@ -785,19 +786,21 @@ class Stencil:
         self.missing = np.ones(k, dtype=bool)
         self.told: Vector = np.empty(0)
 
-    def place(self, tau: float, signs: Vector | None, model: Model, room: Room | None) -> None:
+    def place(
+        self, tau: float, signs: Vector | None, room_along: Callable[[Vector], Vector] | None = None
+    ) -> None:
         """Choose the points at distance ``tau``, inside the box if there is one.
 
-        ``signs`` are the sides of a one-sided stencil; None for a central one.
+        ``signs`` are the sides of a one-sided stencil; None for a central one. In a box, ``room_along``
+        returns the distance to the bounds along each column times its sign.
         """
         self.central = signs is None
         self.a = tau * (np.ones(len(self.a)) if signs is None else signs)
         self.b = -self.a
         self.missing[...] = True
-        if room is None:
+        if room_along is None:
             return
-        ahead = model.room_along(room, np.sign(self.a))
-        behind = model.room_along(room, -np.sign(self.a))
+        ahead, behind = room_along(np.sign(self.a)), room_along(-np.sign(self.a))
         if signs is None:
             turn = (np.minimum(ahead, behind) < tau) & (behind > ahead)
             near = np.minimum(tau, np.maximum(ahead, behind) / 2)
@@ -1686,7 +1689,8 @@ class QuasiNewtonMethod(Method):
             random = np.where(self.generator(1).random(len(self.g)) < 0.5, -1.0, 1.0)
             expected = np.zeros(len(self.g)) if model.turned else self.expected
             signs = np.where(expected == 0, random, -np.sign(expected))
-        self.stencil.place(tau, signs, model, self._room())
+        room = self._room()
+        self.stencil.place(tau, signs, None if room is None else partial(model.room_along, room))
 
     def _stencil_size(self, phase: Phase, error: float) -> float:
         """Return the distance tau of a central stencil, or 0 if a one-sided one is exact enough."""
