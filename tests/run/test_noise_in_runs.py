@@ -196,6 +196,32 @@ def test_restarts_under_noise_keep_the_best_mean(tmp_path):
     same(run(**options), run(**options, checkpoint=saved))
 
 
+def two_valleys(rng):
+    """Return Rosenbrock's function, with noise proportional to its value: none at the optimum."""
+
+    def fun(X):
+        values = problems.get("rosenbrock").function(X)
+        return values * (1 + 1e-6 * rng.standard_normal(len(values)))
+
+    return fun
+
+
+def test_a_search_at_the_floor_of_the_noise_gives_way_to_restarts_and_the_best_of_them_is_returned():
+    """The first run ends in the local minimum, of value 3.99, where noise hides all further progress.
+
+    Without restarts, it would use the whole budget there. A later run finds the optimum, at which there is no
+    noise, and the last one ends in the local minimum again.
+    """
+    start = np.concatenate(([-0.99], np.full(15, 1.01)))
+    result = lmma.minimize(
+        two_valleys(np.random.default_rng(5)), start, 0.1, vectorized=True, rng=1, values="ranks", restarts=3,
+        maxfevals=100_000,
+    )  # fmt: skip
+    assert [run.best_fun > 3.9 for run in result.runs] == [True, True, False, True]
+    assert result.fun < 1e-9
+    assert "best point of a restart without noise" in result.message
+
+
 def test_a_checkpoint_with_other_noise_handling_is_rejected(tmp_path):
     run(maxfevals=300, checkpoint=tmp_path / "run.npz")
     with pytest.raises(

@@ -111,7 +111,7 @@ def test_a_stagnating_record_stays_small():
     for k in range(20_000):
         rule.watch(np.array([1.0 / (k + 1), 2.0 / (k + 1)]))
     assert len(rule.get_state()["best"]) <= Stagnation.KEPT
-    assert rule.check(None) is None
+    assert rule.check(SimpleNamespace(strategy=lmma.strategy("ma-es", np.zeros(4), 1.0))) is None
 
 
 def rule_of(kind, options, strategy):

@@ -205,19 +205,37 @@ class Counters:
 
 @final
 class AveragedMean:
-    """The averaged mean of a noisy search: the best one over all finished restarts."""
+    """The averaged mean of a noisy search: the best one over all finished restarts.
 
-    STATE: ClassVar[Mapping[str, Range]] = {"level": VALUE, "x": FINITE}
+    Attributes
+    ----------
+    level, x : float, ndarray
+        Average value at the averaged mean, and that mean.
+    exact_level, exact_x : float, ndarray
+        Best value and point of the restarts that ended without noise. If noise is proportional to fun, such
+        a restart may have found what the noisy ones have missed.
+    """
+
+    STATE: ClassVar[Mapping[str, Range]] = {
+        "level": VALUE, "x": FINITE, "exact_level": VALUE, "exact_x": FINITE,
+    }  # fmt: skip
 
     def __init__(self, n: int) -> None:
-        self.level = math.inf  # average value at x
+        self.level, self.exact_level = math.inf, math.inf
         self.x: Array = np.zeros(n)
+        self.exact_x: Array = np.zeros(n)
 
     def take(self, strategy: Strategy) -> None:
-        """Keep the averaged mean of a finished strategy if its average value is the lowest."""
+        """Keep the averaged mean of a finished strategy if its average value is the lowest.
+
+        Without noise, keep its best point.
+        """
         noise = strategy.noise
-        if noise.found and noise.level < self.level:
-            self.level, self.x = noise.level, np.array(strategy.averaged_mean(), dtype=np.float64)
+        if noise.found:
+            if noise.level < self.level:
+                self.level, self.x = noise.level, np.array(strategy.averaged_mean(), dtype=np.float64)
+        elif strategy.best_fun < self.exact_level:
+            self.exact_level, self.exact_x = strategy.best_fun, np.array(strategy.best_x, dtype=np.float64)
 
     def best(self, strategy: Strategy) -> tuple[float, Array]:
         """Return the lowest average of the current ``strategy`` and earlier ones, and its averaged mean."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lmma.run.state import Counters
 
 MIN_QUALITY = 0.2  # agreement of repeated rankings below which progress can hardly be detected
+NOISE_SHARE = 0.02  # of the noise of a value: with restarts, a smaller gain in half of the run is no progress
 
 Values = npt.NDArray[np.float64]
 
@@ -272,7 +273,7 @@ def rules_for(options: RunOptions, strategy: Strategy, allowance: int | None = N
         rules.append(Budget(options))
     rules += [Failing(), StrategyStops()]
     if options.stagnation:
-        rules.append(Stagnation(strategy.n, strategy.popsize, 0.2 if options.restarts else 0.5))
+        rules.append(Stagnation(strategy.n, strategy.popsize, restarts=bool(options.restarts)))
     if options.stagnation and options.restarts and strategy.convergence.neighbours is None:
         rules.append(Plateau(strategy.n))
     if allowance is not None:
@@ -372,6 +373,9 @@ class Stagnation(Rule):
     population makes better use of the remaining budget. Without restarts, a fifth would stop LM-MA-ES while
     it is slow but still progressing (discus: one order of magnitude in 860,000 evaluations).
 
+    Under noise, averages fall ever more slowly and never stop. If restarts can follow, a gain in half of the
+    run that is small compared with the noise of a single value does not count.
+
     At most ``KEPT`` generations are remembered, evenly spread.
     """
 
@@ -400,8 +404,8 @@ class Stagnation(Rule):
     }  # fmt: skip
     KEPT = 4096
 
-    def __init__(self, n: int, popsize: int, share: float = 0.5) -> None:
-        self.share = share
+    def __init__(self, n: int, popsize: int, *, restarts: bool = False) -> None:
+        self.restarts = restarts
         self.min_window = 120 + math.ceil(30 * n / popsize)  # generations
         # earlier, values may stall while a metric is learned; pycma waits as long
         self.earliest = max(2 * self.min_window, math.ceil(n * (5 + 100 / popsize)))
@@ -424,14 +428,19 @@ class Stagnation(Rule):
 
     def check(self, now: Situation) -> Stop | None:
         """Check again each time the run has grown by 1%, but not while the noise treatment still adapts."""
+        noise = now.strategy.noise
+        in_noise = self.restarts and noise.found
         if self.seen >= self.earliest and self.seen >= 1.01 * self.checked_at:
             self.checked_at = self.seen
-            if not (self._improved(self.best) or self._improved(self.median)):
-                self.stagnant_for = self.window
+            window = self._window(0.2 if self.restarts and not noise.found else 0.5)
+            least = NOISE_SHARE * noise.spread if in_noise else 0.0
+            if not any(
+                _improved(record, window // self.stride, least) for record in (self.best, self.median)
+            ):
+                self.stagnant_for = window
         if not self.stagnant_for:
             return None
-        noise = now.strategy.noise
-        if noise.found and noise.has_more_to_try:
+        if noise.found and noise.has_more_to_try and not in_noise:
             self.stagnant_for = 0
             return None
         if noise.found and noise.quality < MIN_QUALITY:
@@ -442,19 +451,19 @@ class Stagnation(Rule):
             template = self.ROUNDED
         return Stop(ENDINGS["stagnation"], self.stagnant_for, template=template)
 
-    @property
-    def window(self) -> int:
-        """The number of generations that are compared."""
-        return max(self.min_window, int(self.share * self.seen))
+    def _window(self, share: float) -> int:
+        """Return the number of generations to compare, a ``share`` of the run."""
+        return max(self.min_window, int(share * self.seen))
 
-    def _improved(self, record: list[float]) -> bool:
-        """Return whether the end of the window has lower values than its beginning."""
-        count = min(len(record), self.window // self.stride)
-        part = max(1, (3 * count) // 10)
-        beginning, end = record[-count : part - count or None], record[-part:]
-        if max(end) < min(beginning):  # implies the same for the medians, in a tenth of the time
-            return True
-        return bool(np.median(end) < np.median(beginning))
+
+def _improved(record: list[float], count: int, least: float) -> bool:
+    """Return whether the end of the last ``count`` values is lower than their beginning, by ``least``."""
+    count = min(len(record), count)
+    part = max(1, (3 * count) // 10)
+    beginning, end = record[-count : part - count or None], record[-part:]
+    if max(end) < min(beginning) - least:  # implies the same for the medians, in a tenth of the time
+        return True
+    return bool(np.median(end) < np.median(beginning) - least)
 
 
 @final

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from lmma.run.stopping import Ending
 
 
+MEAN = "mean of the search"
+EXACT = "best point of a restart without noise"
+SEEN = "best observed point"
+FAILS = f"fun fails at the {MEAN}"
+
+
 @dataclass(frozen=True)
 class Average:
     """Averages over new evaluations of a point, and of its constraints if there are any."""
@@ -36,29 +42,33 @@ def verdict(
 ) -> Update | None:
     """Return the re-evaluated result of a noisy run; None if there is no noise.
 
-    New evaluations of the mean and the averaged mean decide between them. The chosen point is then evaluated
-    again, so that the selection does not bias its value. With constraints, the best observed point is also
-    compared, because means need not be feasible. If none is feasible, or the budget is too small, x stays the
-    best observed point; so it does if fun fails at both means.
+    New evaluations decide between the mean, the averaged mean and the best point of restarts without noise.
+    The chosen point is then evaluated again, so that the selection does not bias its value. With constraints,
+    the best observed point is also compared, because means need not be feasible. If none is feasible, or the
+    budget is too small, x stays the best observed point; so it does if fun fails at both means.
     """
     strategy, averaged = state.strategy, state.averaged
     assert averaged is not None  # noise= is set
     noise, count, constrained = strategy.noise, strategy.popsize, strategy.constraints is not None
     if not noise.found and averaged.level == math.inf:
         return Update(_no_verdict_sentence(noise)) if noise.differs else None
-    points = [strategy.result.mean]
+    points, names = [strategy.result.mean], [MEAN]
+    level, average = averaged.best(strategy)
     if not constrained:
-        points.append(averaged.best(strategy)[1])
+        points, names = [*points, average], [MEAN, MEAN]
+        if averaged.exact_level < math.inf:
+            points, names = [*points, averaged.exact_x.astype(strategy.dtype)], [*names, EXACT]
     elif noise.found:
-        points.append(strategy.averaged_mean())
-    seen = len(points)  # index of the best observed point, if there is one
+        points, names = [*points, strategy.averaged_mean()], [MEAN, MEAN]
     if constrained and state.counters.best_x is not None:
-        points.append(state.counters.best_x.copy())
+        points, names = [*points, state.counters.best_x.copy()], [*names, SEEN]
     left = math.inf if maxfevals is None else maxfevals - state.counters.evaluations
     if ending.urgent or left < (len(points) + 1) * count:
         if constrained:
             return Update(_no_verdict_sentence(noise)) if noise.differs else None
-        return _update(strategy, state, points[-1], Average(min(noise.level, averaged.level)))
+        if averaged.exact_level < level - noise.spread:
+            return _update(strategy, state, points[-1], Average(averaged.exact_level), EXACT)
+        return _update(strategy, state, average, Average(level), MEAN)
     averages = [_average(state, evaluation, x, number * count) for number, x in enumerate(points)]
     least = [a.fun if a.fun == a.fun and a.violation <= tolerance else math.inf for a in averages]
     best = int(np.argmin(least))
@@ -66,18 +76,18 @@ def verdict(
         return Update(_no_verdict_sentence(noise)) if noise.differs else None
     if least[best] == math.inf:  # fun fails at the means
         assert state.counters.best_x is not None  # noise was found in values
-        points.append(state.counters.best_x.copy())
+        points, names = [*points, state.counters.best_x.copy()], [*names, f"{SEEN} ({FAILS})"]
         averages.append(Average(state.counters.best_fun))
-        best = seen
+        best = len(points) - 1
     found = _average(state, evaluation, points[best], len(averages) * count)
     if math.isnan(found.fun):  # fun fails there from time to time
         found = averages[best]
-    return _update(strategy, state, points[best], found, seen=best == seen)
+    return _update(strategy, state, points[best], found, names[best])
 
 
 def reserve(strategy: Strategy) -> int:
     """Return the number of evaluations that the verdict needs."""
-    return (3 if strategy.constraints is None else 4) * strategy.popsize if strategy.noise.found else 0
+    return 4 * strategy.popsize if strategy.noise.found else 0
 
 
 def summary(noise: Noise | NoNoise, found: bool) -> dict[str, Any]:
@@ -119,20 +129,17 @@ def _average(state: RunState, evaluation: Evaluation, x: Array, first: int) -> A
     return Average(float(there.mean()), error, len(there), np.nanmean(np.vstack(raw), axis=0), violation)
 
 
-def _update(strategy: Strategy, state: RunState, x: Array, found: Average, *, seen: bool = False) -> Update:
+def _update(strategy: Strategy, state: RunState, x: Array, found: Average, name: str) -> Update:
     fields: dict[str, Any] = {"fun_error": found.error, "fun_seen": state.counters.best_fun}
     if strategy.noise.treatment is not None:
         fields["noise"] = summary(strategy.noise, True)
     if found.raw is not None:
         assert state.constraints is not None
         fields |= {"maxcv": found.violation, "constr": state.constraints.by_constraint(found.raw)}
-    point = "best observed point" if seen else "mean of the search"
-    if seen and strategy.constraints is None:
-        point += " (fun fails at the mean of the search)"
-    text = f"{_noise_sentence(strategy.noise)}: x is the {point}, "
+    text = f"{_noise_sentence(strategy.noise)}: x is the {name}, "
     if found.count:
         text += f"fun the average of {found.count} new evaluations, {found.fun:.6g} +- {found.error:.2g}."
-    elif seen:
+    elif name.startswith((SEEN, EXACT)):
         text += "fun its observed value, which is probably too low: new evaluations failed."
     else:
         text += "fun the average of recent candidates."
