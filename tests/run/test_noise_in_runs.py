@@ -222,6 +222,28 @@ def test_a_search_at_the_floor_of_the_noise_gives_way_to_restarts_and_the_best_o
     assert "best point of a restart without noise" in result.message
 
 
+@pytest.mark.parametrize(("restarts", "ended_at"), [(3, 600), (0, None)])
+def test_a_gain_far_below_the_noise_is_progress_only_without_restarts(restarts, ended_at):
+    """The average falls like 10/t for a noise of 1. Half of the run gains 0.02 = 10/t - 10/(2 t) until t = 500.
+
+    Medians of the first and the last 30% of the second half are compared: between 0.575 t and 0.925 t, the gain
+    falls to 0.02 at t = 329. Until generation 573 = n (5 + 100 / popsize) the metric may still be learned.
+    """
+    es = lmma.LMMAES(np.ones(32), 1.0, rng=1, popsize=8, noise="auto")
+    es.noise.found, es.noise.spread, es.noise.quality = True, 1.0, 0.5
+    rule = Stagnation(32, 8, restarts=bool(restarts))
+    found = next(
+        (
+            t
+            for t in range(1, 3000)
+            if rule.watch(np.array([10 / t])) is None and rule.check(Situation(es, Counters()))
+        ),
+        None,
+    )
+    assert (found is None) == (ended_at is None)
+    assert ended_at is None or 0.9 * ended_at < found < 1.1 * ended_at
+
+
 def test_a_checkpoint_with_other_noise_handling_is_rejected(tmp_path):
     run(maxfevals=300, checkpoint=tmp_path / "run.npz")
     with pytest.raises(
