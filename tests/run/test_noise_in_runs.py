@@ -224,10 +224,11 @@ def test_a_search_at_the_floor_of_the_noise_gives_way_to_restarts_and_the_best_o
 
 @pytest.mark.parametrize(("restarts", "ended_at"), [(3, 600), (0, None)])
 def test_a_gain_far_below_the_noise_is_progress_only_without_restarts(restarts, ended_at):
-    """The average falls like 10/t for a noise of 1. Half of the run gains 0.02 = 10/t - 10/(2 t) until t = 500.
+    """The average falls like 10/t at noise 1; half of the run gains 10/t - 10/(2 t), or 0.02 at t = 500.
 
-    Medians of the first and the last 30% of the second half are compared: between 0.575 t and 0.925 t, the gain
-    falls to 0.02 at t = 329. Until generation 573 = n (5 + 100 / popsize) the metric may still be learned.
+    The rule compares medians of the first and the last 30% of the second half, between 0.575 t and 0.925 t:
+    that gain falls to 0.02 at t = 329. Until generation 573 = n (5 + 100 / popsize) the metric may still be
+    learned, so the rule does not apply.
     """
     es = lmma.LMMAES(np.ones(32), 1.0, rng=1, popsize=8, noise="auto")
     es.noise.found, es.noise.spread, es.noise.quality = True, 1.0, 0.5
