@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         text, cost = _described(cls.__doc__ or "")
         memory = [readable_size(cls.memory(n, default_popsize(n))) for n in sizes]
         rows.append([name, cost, *memory, text])
-    chosen = dict.fromkeys(choose_method(n) for n in sizes)
+    chosen = dict.fromkeys(choose_method(n, values="auto") for n in sizes)
     auto = f"default; depends on n, free memory, constraints and integers: {' or '.join(chosen)}"
     rows.append(["auto", "", *("" for _ in sizes), auto])
     print(text_table(rows, right=range(2, 2 + len(sizes))))

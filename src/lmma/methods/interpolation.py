@@ -1303,7 +1303,7 @@ def _minimum_with_held(B: Vector, g: Vector, rows: Vector, moves: Vector, radius
 
 
 class Interpolation(Strategy):
-    """Search by an interpolation model for few variables and values with few digits, O(n^3) per step.
+    """Interpolation search for few variables, and values with few digits, O(n^3).
 
     A quadratic model through 2n + 1 points gives one step per evaluation. The points keep the distance of the
     trust region, so that values with six digits serve almost as well as exact ones, also in curved valleys.

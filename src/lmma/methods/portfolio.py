@@ -230,7 +230,7 @@ class Site:
 
 
 class Portfolio(Strategy):
-    """Quasi-Newton where values are smooth, an evolution strategy elsewhere: the default.
+    """Quasi-Newton where values are smooth, an evolution strategy elsewhere: the default, O(n^2).
 
     A look at 13 or 21 points decides which begins. Then the other one is tried now and then, and takes over
     if it gains more. On smooth functions this needs a fraction of the evaluations of an evolution strategy;

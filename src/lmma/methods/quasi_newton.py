@@ -1843,7 +1843,7 @@ class QuasiNewtonMethod(Method):
 
 
 class QuasiNewton(Strategy):
-    """Quasi-Newton search for smooth functions: differences of values in a learned metric.
+    """Quasi-Newton search for smooth functions: differences of values in a learned metric, O(n).
 
     On smooth functions it needs a fraction of the evaluations of an evolution strategy, also if values have
     few digits, come from float32, carry a little noise, or are missing. It uses the values themselves: unlike
