@@ -18,6 +18,9 @@ LAST_LOOK  -                      the gate and parabolas where quasi-Newton has 
                                   or RANKS around this point if values have errors
 MODEL      interpolation          in place of quasi-Newton, from its point and metric: if values have errors,
                                   at the first challenge, or where quasi-Newton is stuck or has converged
+RIVAL      evolution strategy     a generation of a search elsewhere, with a small share of all evaluations,
+                                  if restarts are allowed; it takes over if it finds a lower value
+                                  (``rivals.py``)
 ENDED      quasi-Newton           ``stop()`` has its reason
 =========  =====================  ===========================================================================
 
@@ -49,13 +52,14 @@ import numpy.typing as npt
 from lmma.kernels import Key
 from lmma.layers.bounds import DEFAULT as DEFAULT_BOUNDARY, Boundary, Bounds, read_bounds
 from lmma.layers.layer import ORDER
-from lmma.methods import gate
+from lmma.methods import gate, rivals
 from lmma.methods.ask_tell import COMMON, DEFAULT_TOLERANCE, NO_ROWS, Record, Strategy
 from lmma.methods.convergence import CONVERGED
 from lmma.methods.es import ES
 from lmma.methods.interpolation import MOST_VARIABLES, Interpolation, InterpolationMethod
 from lmma.methods.pulse.method import Pulse, PulseFull
 from lmma.methods.quasi_newton import NEAR, Phase, QuasiNewton, QuasiNewtonMethod
+from lmma.methods.rivals import Trace
 from lmma.numerics.checks import (
     Precision,
     Seed,
@@ -72,6 +76,7 @@ from lmma.numerics.state import (
     FINITE,
     FLAG,
     POSITIVE,
+    UNIT,
     VALUE,
     Declared,
     Range,
@@ -124,6 +129,7 @@ class Stage(IntEnum):
     ENDED = 8
     LAST_LOOK = 9
     MODEL = 10
+    RIVAL = 11
 
 
 LOOKS = frozenset((Stage.LOOK, Stage.LOOK_AGAIN, Stage.LAST_LOOK))
@@ -165,6 +171,16 @@ class Course:
         How often quasi-Newton has converged.
     modelled : bool
         True if interpolation has taken the place of quasi-Newton.
+    rugged : bool
+        True if the function is rough at the scale of sigma0.
+    rivals, by_rivals : int
+        Number of rivals, and their evaluations.
+    judged_at : int
+        Evaluations of the rival at which it is judged next.
+    popsize, rival_popsize : int
+        Populations of the evolution strategy, once a rival has taken over, and of the rival; 0 for the usual.
+    own_best : float
+        Best value without those of the present rival.
     turns : list of float
         Evaluations and stage at each change of the search, alternately.
     """
@@ -175,6 +191,8 @@ class Course:
         "gain": Range("a number, or infinity", infinite=True), "until": COUNT, "turn": COUNT, "handed": FLAG,
         "only_ranks": FLAG, "score": Range("a number, or infinity", infinite=True), "by_slopes": COUNT,
         "by_ranks": COUNT, "by_looks": COUNT, "converged": COUNT, "turns": COUNT, "modelled": FLAG,
+        "rugged": FLAG, "rivals": COUNT, "by_rivals": COUNT, "judged_at": COUNT,
+        "popsize": COUNT, "rival_popsize": COUNT, "own_best": VALUE,
     }  # fmt: skip
 
     def __init__(self) -> None:
@@ -186,7 +204,9 @@ class Course:
         self.score = 0.0
         self.by_slopes, self.by_ranks, self.by_looks = 0, 0, 0
         self.converged = 0
-        self.modelled = False
+        self.modelled, self.rugged = False, False
+        self.rivals, self.by_rivals, self.judged_at = 0, 0, 0
+        self.popsize, self.rival_popsize, self.own_best = 0, 0, math.inf
         self.turns: list[float] = [0.0, float(Stage.LOOK)]
 
     def enter(self, stage: Stage, evaluations: int) -> None:
@@ -250,6 +270,9 @@ class Portfolio(Strategy):
     ----------
     begin : {"look", "slopes", "ranks"}
         What to begin with. With "slopes", the search ends when quasi-Newton does.
+    rivals : float
+        Share of all evaluations for rivals of an evolution strategy that creeps on a rugged function, from 0,
+        for none, to 1. Elsewhere rivals get at most 5%.
 
     Examples
     --------
@@ -287,15 +310,17 @@ class Portfolio(Strategy):
         noise: Treatment | None = None,
         categories: Mapping[int, Any] | None = None,
         begin: str = "look",
+        rivals: float = 0.0,
         **options: Any,
     ) -> None:
         cls = type(self)
-        check_option_names(self.name, options, ("begin",), COMMON)
+        check_option_names(self.name, options, self.known_options(), COMMON)
         if integrality is not None and np.any(np.asarray(integrality)):
             cls.require_support("integers", "integers (integrality=)")
         if categories:
             cls.require_support("choices", "choices (categories=)")
         check_choice("begin", begin, ("look", "slopes", "ranks"))
+        UNIT.check("rivals", rivals)
         self._common: dict[str, Any] = {
             "popsize": popsize, "bounds": bounds, "boundary": boundary, "dtype": dtype, "tolx": tolx,
             "tolfun": tolfun, "threads": threads,
@@ -307,6 +332,9 @@ class Portfolio(Strategy):
         self._waiting: list[Array] = []  # points injected between ask() and tell()
         self.course, self.errors = Course(), ValueNoise()
         self.slopes: QuasiNewton | Interpolation | None = None
+        self.rival: Strategy | None = None
+        self._rivals = float(rivals)
+        self.trace, self.rival_trace = Trace(), Trace()
         key = key_from(rng)
         self.ranks: Strategy | None = self._new_ranks(x0, sigma0, key)
         self._follow(self.ranks)
@@ -335,7 +363,7 @@ class Portfolio(Strategy):
     @classmethod
     def known_options(cls) -> tuple[str, ...]:
         """Return the options of this strategy, beyond those common to all strategies."""
-        return ("begin",)
+        return ("begin", "rivals")
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
@@ -361,9 +389,12 @@ class Portfolio(Strategy):
         words = np.random.SeedSequence((*self.site.key, self.course.made)).generate_state(2, np.uint64)
         return int(words[0]), int(words[1])
 
-    def _new_ranks(self, x0: npt.ArrayLike, sigma0: float | npt.ArrayLike, key: Key) -> Strategy:
-        """Return a new evolution strategy."""
-        search = _ranks_class(np.size(np.asarray(x0)))(x0, sigma0, rng=key, **self._common)
+    def _new_ranks(
+        self, x0: npt.ArrayLike, sigma0: float | npt.ArrayLike, key: Key, popsize: int = 0
+    ) -> Strategy:
+        """Return a new evolution strategy, with the usual population if ``popsize`` is 0."""
+        options = self._common | ({"popsize": popsize} if popsize else {})
+        search = _ranks_class(np.size(np.asarray(x0)))(x0, sigma0, rng=key, **options)
         search.record.snapshots.stop()
         search.handle_noise(self._noise)
         if self._constraint_options is not None:
@@ -493,16 +524,17 @@ class Portfolio(Strategy):
     def _count_look(self, raw: Vector) -> None:
         """Count the evaluations of a look, and keep the best of them."""
         assert self._asked is not None
-        record = self.record
+        record, course = self.record, self.course
         known = ~np.isnan(raw)
         record.evaluations += len(raw)
         record.failures += len(raw) - int(np.count_nonzero(known))
         record.ranked_values = np.sort(raw[known])
-        self.course.by_looks += len(raw)
+        course.by_looks += len(raw)
         self.errors.remember(np.where(np.isfinite(raw), raw, math.nan))
         if known.any() and np.nanmin(raw) < record.best_fun:
             best = int(np.nanargmin(raw))
             record.best_fun, record.best_x[...] = raw.item(best), self._asked[best]
+            course.own_best = min(course.own_best, record.best_fun)
 
     def _count(self, search: Strategy, evaluations: int, failures: int) -> None:
         """Count what ``search`` has evaluated, beyond the given numbers, and keep the best of it."""
@@ -513,8 +545,10 @@ class Portfolio(Strategy):
         record.ranked_values = search.ranked_values
         if search is self.slopes:
             course.by_slopes += used
+            course.own_best = min(course.own_best, search.best_fun)
         else:
             course.by_ranks += used
+            self._trace(search, used)
         if search.best_fun < record.best_fun or search.constraints is not None:
             record.best_fun = search.best_fun
             record.best_x[...] = search.best_x
@@ -537,6 +571,7 @@ class Portfolio(Strategy):
             if course.step == 0:
                 site.f = raw.item(0)
             if not self._is_smooth(finite[len(finite) - 4 * len(site.lines) :], gate.AT_START):
+                course.rugged = True
                 self._begin_ranks()
                 return
             row = int(np.nanargmin(finite))
@@ -607,6 +642,8 @@ class Portfolio(Strategy):
                 self._after_race()
             case Stage.REPLY:
                 self._after_reply()
+            case Stage.RIVAL:
+                self._after_rival()
 
     def _turn_is_over(self, search: Strategy | None) -> bool:
         assert search is not None
@@ -746,6 +783,7 @@ class Portfolio(Strategy):
 
     def _continue_from_start(self) -> None:
         """Leave a minimum among many, or a kink, for an evolution strategy."""
+        self.course.rugged = True
         self.site.x[...] = self.site.start
         self._continue_with(self._new_ranks(self.site.start, self.site.steps, self._next_key()))
 
@@ -809,6 +847,7 @@ class Portfolio(Strategy):
         if math.isinf(course.mark) and used >= course.mark_at:
             course.mark = ranks.best_fun
         if used < course.next_at or not math.isfinite(ranks.best_fun):
+            self._call_rival()
             return
         course.gain, site, method = course.mark - ranks.best_fun, self.site, self._es()
         site.x[...], site.f = ranks.best_x, ranks.best_fun
@@ -816,6 +855,77 @@ class Portfolio(Strategy):
         lines = np.asarray(method.transform.apply(normal) * method.steps, dtype=np.float64)
         self._place_lines(lines, gate.NEARBY)
         self._enter(Stage.LOOK_AGAIN, ranks)
+
+    # Rivals
+
+    def _trace(self, search: Strategy, used: int) -> None:
+        """Take in a generation of an evolution strategy, for comparisons with rivals."""
+        course = self.course
+        if search is self.rival:
+            trace = self.rival_trace
+            course.by_rivals += used
+        else:
+            trace = self.trace
+            course.own_best = min(course.own_best, search.best_fun)
+        if search.evaluations == used:
+            trace.clear()
+        trace.add(search)
+
+    def _call_rival(self) -> None:
+        """Give a rival the next generation if it is due."""
+        course, done = self.course, self.record.evaluations
+        assert self.ranks is not None
+        largest = max(rivals.POPULATIONS) * self.ranks.popsize
+        if not self._rivals or done < rivals.FIRST * self.n or self._left() < self.n + largest:
+            return
+        race = self._rivals if course.rugged else min(rivals.SHARE, self._rivals)
+        if course.by_rivals >= rivals.share_of_rivals(self.trace, self.ranks, done, self._budget, race) * done:
+            return
+        if self.rival is None:
+            self.rival = self._new_rival(self.ranks.popsize)
+            course.judged_at = rivals.first_judgement(self.rival, self.ranks.popsize)
+        course.stage = int(Stage.RIVAL)
+        self._follow(self.rival)
+
+    def _new_rival(self, popsize: int) -> Strategy:
+        """Return an evolution strategy that starts elsewhere, with populations of different sizes in turn."""
+        course = self.course
+        course.rival_popsize = popsize * rivals.POPULATIONS[course.rivals % len(rivals.POPULATIONS)]
+        course.rivals += 1
+        return self._new_ranks(self._elsewhere(), self.site.steps, self._next_key(), course.rival_popsize)
+
+    def _elsewhere(self) -> Vector:
+        """Return a random point: uniform between finite bounds, around x0 otherwise."""
+        site, generator = self.site, self.generator(2)
+        x: Vector = site.start + 2 * site.steps * generator.standard_normal(self.n)
+        if self._limits is None:
+            return x
+        lower, upper = self._limits
+        closed = np.isfinite(upper - lower)
+        x[closed] = lower[closed] + generator.random(self.n)[closed] * (upper - lower)[closed]
+        return np.clip(x, lower, upper)
+
+    def _after_rival(self) -> None:
+        """Let a rival take over that has found a lower value; drop one that has ended or falls behind."""
+        (ranks, rival), course = (self.ranks, self.rival), self.course
+        assert ranks is not None
+        assert rival is not None
+        course.stage = int(Stage.RANKS)
+        if rival.best_fun < course.own_best and not rival.stop():
+            self.ranks, self.rival = rival, None
+            self.trace, self.rival_trace = self.rival_trace, Trace()
+            course.popsize, course.own_best = course.rival_popsize, rival.best_fun
+            course.turns = [*course.turns, float(self.record.evaluations), float(Stage.RANKS)]
+            course.handed = False
+            self._set_look(max(2 * rival.evaluations, FIRST_LOOK * self.n))
+        elif rival.stop() or rival.noise.found:
+            self.rival = None
+        elif rival.evaluations >= course.judged_at:
+            if rivals.falls_behind(self.rival_trace, rival, self.trace, ranks):
+                self.rival = None
+            else:
+                course.judged_at = rivals.next_judgement(rival)
+        self._follow(self.ranks)
 
     def _decide_on_attempt(self, smooth: bool) -> None:
         """Try slopes if f is smooth at the scale of the steps, or continue and look again later."""
@@ -917,7 +1027,7 @@ class Portfolio(Strategy):
                 self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
             else:
                 self.ranks = self._new_ranks(self.site.x, self.site.steps, self._next_key())
-        self.slopes = None
+        self.slopes, self.rival = None, None
         self._enter(Stage.RANKS, self.ranks)
 
     # Layers of the evolution strategy
@@ -1041,12 +1151,15 @@ class Portfolio(Strategy):
     # State
 
     def _own_parts(self) -> dict[str, object]:
-        return {"course": self.course, "errors": self.errors, "site": self.site, "record": self.record}
+        return {
+            "course": self.course, "errors": self.errors, "site": self.site, "record": self.record,
+            "trace": self.trace, "rival_trace": self.rival_trace,
+        }  # fmt: skip
 
     def _searches(self) -> dict[str, Strategy]:
         """Return the present searches, by the prefix of their state."""
-        both = {"slopes": self.slopes, "ranks": self.ranks}
-        return {prefix: search for prefix, search in both.items() if search is not None}
+        found = {"slopes": self.slopes, "ranks": self.ranks, "rival": self.rival}
+        return {prefix: search for prefix, search in found.items() if search is not None}
 
     def get_state(self) -> State:
         """Return the state needed to continue, as named arrays and numbers (copies)."""
@@ -1058,7 +1171,7 @@ class Portfolio(Strategy):
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restore a state returned by :meth:`get_state` of a portfolio of the same size."""
         own = labels(self._own_parts())
-        given: dict[str, dict[str, Any]] = {"slopes": {}, "ranks": {}}
+        given: dict[str, dict[str, Any]] = {"slopes": {}, "ranks": {}, "rival": {}}
         odd = own - set(state)
         for label, value in state.items():
             prefix, _, name = label.partition(".")
@@ -1077,13 +1190,16 @@ class Portfolio(Strategy):
         made, x = self.course.made, self.record.best_x
         new = self._new_model if self.course.modelled else self._new_slopes
         self.slopes = new(x, math.inf) if given["slopes"] else None
-        self.ranks = self._new_ranks(x, self.site.steps, self.key) if given["ranks"] else None
+        steps, popsize, rival_popsize = self.site.steps, self.course.popsize, self.course.rival_popsize
+        self.ranks = self._new_ranks(x, steps, self.key, popsize) if given["ranks"] else None
+        self.rival = self._new_ranks(x, steps, self.key, rival_popsize) if given["rival"] else None
         self.course.made = made
         for prefix, search in self._searches().items():
             search.set_state(given[prefix])
-        active = self.slopes if self.course.stage in WITH_SLOPES else self.ranks
-        both = self.course.stage in (Stage.CHALLENGE, Stage.ATTEMPT, Stage.RACE, Stage.REPLY)
-        if active is None or (both and len(self._searches()) < 2):
+        stage = self.course.stage
+        active = self.slopes if stage in WITH_SLOPES else self.rival if stage == Stage.RIVAL else self.ranks
+        both = stage in (Stage.CHALLENGE, Stage.ATTEMPT, Stage.RACE, Stage.REPLY)
+        if active is None or (both and None in (self.slopes, self.ranks)) or (self.rival and not self.ranks):
             raise ValueError("state['course.stage'] contradicts the rest of the state")
         self._asked = None
         self._waiting.clear()
@@ -1091,7 +1207,7 @@ class Portfolio(Strategy):
 
     def recipe(self) -> tuple[type[Strategy], dict[str, Any]]:
         """Return the class and the arguments, except ``x0`` and ``sigma0``, to create an equal strategy."""
-        return type(self), {**self._common, "begin": self._begin}
+        return type(self), {**self._common, "begin": self._begin, "rivals": self._rivals}
 
 
 def _ranks_class(n: int) -> type[Strategy]:

@@ -208,8 +208,9 @@ class Room(NamedTuple):
 
     def along(self, directions: Vector) -> Vector:
         """Return the largest t so that x + t d lies inside, for each column d of ``directions``."""
-        limits = np.where(directions > 0, self.high[:, None], self.low[:, None]) / directions
-        limits[directions == 0] = math.inf
+        limits = np.full(directions.shape, math.inf)
+        ahead = np.where(directions > 0, self.high[:, None], self.low[:, None])
+        np.divide(ahead, directions, out=limits, where=directions != 0)
         least: Vector = limits.min(axis=0)
         return least
 

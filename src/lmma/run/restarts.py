@@ -39,6 +39,7 @@ class Schedule(ABC):
     """
 
     name: ClassVar[str] = ""
+    rivals: ClassVar[float] = 0.05  # share of evaluations for rivals of a portfolio that creeps
     restarts: int = 9
     factor: float = 2.0
 
@@ -81,7 +82,6 @@ class Schedule(ABC):
         return sizes
 
 
-@final
 @dataclass(frozen=True)
 class IPOP(Schedule):
     """Each restart has ``factor`` times the population (Auger and Hansen 2005)."""
@@ -133,7 +133,15 @@ class BIPOP(Schedule):
         return Plan(len(runs), round(first * self.factor ** len(large)))
 
 
-SCHEDULES: dict[str, type[Schedule]] = {cls.name: cls for cls in (IPOP, BIPOP)}
+@final
+class Race(IPOP):
+    """IPOP, and half of all evaluations for rivals of a search that creeps on a rugged function."""
+
+    name = "race"
+    rivals = 0.5
+
+
+SCHEDULES: dict[str, type[Schedule]] = {cls.name: cls for cls in (IPOP, BIPOP, Race)}
 
 
 def schedule(restarts: Any) -> Schedule:

@@ -74,10 +74,14 @@ class Setup:
         given = {name: value for name, value in arguments.items() if value is not None}
         if begin:
             given["begin"] = begin
+        if options.restarts and "rivals" in self.cls.known_options():
+            from lmma.run.restarts import schedule
+
+            given["rivals"] = schedule(options.restarts).rivals
         try:
             strategy = make_strategy(
                 self.cls, x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
-                tolfun=options.tolfun, **given, **options.constants,
+                tolfun=options.tolfun, **given | options.constants,
             )  # fmt: skip
             if self.constraints is not None:
                 strategy.constraint_options = self.constraints.options()
