@@ -18,9 +18,10 @@ LAST_LOOK  -                      the gate and parabolas where quasi-Newton has 
                                   or RANKS around this point if values have errors
 MODEL      interpolation          in place of quasi-Newton, from its point and metric: if values have errors,
                                   at the first challenge, or where quasi-Newton is stuck or has converged
-RIVAL      evolution strategy     a generation of a search elsewhere, with a small share of all evaluations,
-                                  if restarts are allowed; it takes over if it finds a lower value
-                                  (``rivals.py``)
+COVER      -                      n points that cover the box, in place of its centre, if the function is rough
+                                  and the budget is small: RANKS from the best of them, with smaller steps
+RIVAL      evolution strategy     if restarts are allowed and the one in RANKS creeps, a generation of a search
+                                  elsewhere, which takes over if it finds a lower value (``rivals.py``)
 ENDED      quasi-Newton           ``stop()`` has its reason
 =========  =====================  ===========================================================================
 
@@ -76,7 +77,6 @@ from lmma.numerics.state import (
     FINITE,
     FLAG,
     POSITIVE,
-    UNIT,
     VALUE,
     Declared,
     Range,
@@ -112,6 +112,9 @@ UNDERFLOW = 1e-250  # errors below are of values that vanish
 AROUND = 3.0  # step size after quasi-Newton has used the last digits, in steps that change f by its error
 RECENT_STEPS = 10.0  # step size after quasi-Newton is stuck, in its last steps
 ROUGH_SHARE = 0.25  # of the evaluations in restarts, for quasi-Newton on a rough function
+COVER_UP_TO = 30  # evaluations per variable, of the budget, up to which points cover the box
+COVERED_STEP = 0.5  # step size from the best of them, in units of sigma0
+WITHIN = 3.0  # standard deviations of an evolution strategy within which its valley extends
 LEAST_STEP = 1e-3  # the same, at least, in units of sigma0
 
 
@@ -130,9 +133,10 @@ class Stage(IntEnum):
     LAST_LOOK = 9
     MODEL = 10
     RIVAL = 11
+    COVER = 12
 
 
-LOOKS = frozenset((Stage.LOOK, Stage.LOOK_AGAIN, Stage.LAST_LOOK))
+LOOKS = frozenset((Stage.LOOK, Stage.LOOK_AGAIN, Stage.LAST_LOOK, Stage.COVER))
 WITH_SLOPES = frozenset((Stage.SLOPES, Stage.MODEL, Stage.ATTEMPT, Stage.RACE, Stage.LAST_LOOK, Stage.ENDED))
 
 
@@ -270,9 +274,12 @@ class Portfolio(Strategy):
     ----------
     begin : {"look", "slopes", "ranks"}
         What to begin with. With "slopes", the search ends when quasi-Newton does.
-    rivals : float
-        Share of all evaluations for rivals of an evolution strategy that creeps on a rugged function, from 0,
-        for none, to 1. Elsewhere rivals get at most 5%.
+    rivals : bool
+        Whether other evolution strategies start elsewhere once one creeps, and whether a search ends at the
+        first minimum that it finds. True if restarts can follow.
+    cover : bool
+        Whether an evolution strategy with a small budget may start at the best of n points in the box. True
+        if sigma0 is the default.
 
     Examples
     --------
@@ -310,7 +317,8 @@ class Portfolio(Strategy):
         noise: Treatment | None = None,
         categories: Mapping[int, Any] | None = None,
         begin: str = "look",
-        rivals: float = 0.0,
+        rivals: bool = False,
+        cover: bool = False,
         **options: Any,
     ) -> None:
         cls = type(self)
@@ -320,7 +328,6 @@ class Portfolio(Strategy):
         if categories:
             cls.require_support("choices", "choices (categories=)")
         check_choice("begin", begin, ("look", "slopes", "ranks"))
-        UNIT.check("rivals", rivals)
         self._common: dict[str, Any] = {
             "popsize": popsize, "bounds": bounds, "boundary": boundary, "dtype": dtype, "tolx": tolx,
             "tolfun": tolfun, "threads": threads,
@@ -333,7 +340,7 @@ class Portfolio(Strategy):
         self.course, self.errors = Course(), ValueNoise()
         self.slopes: QuasiNewton | Interpolation | None = None
         self.rival: Strategy | None = None
-        self._rivals = float(rivals)
+        self._rivals, self._cover = bool(rivals), bool(cover)
         self.trace, self.rival_trace = Trace(), Trace()
         key = key_from(rng)
         self.ranks: Strategy | None = self._new_ranks(x0, sigma0, key)
@@ -363,7 +370,7 @@ class Portfolio(Strategy):
     @classmethod
     def known_options(cls) -> tuple[str, ...]:
         """Return the options of this strategy, beyond those common to all strategies."""
-        return ("begin", "rivals")
+        return ("begin", "rivals", "cover")
 
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
@@ -448,6 +455,8 @@ class Portfolio(Strategy):
             return len(NEAR)
         if stage == Stage.LAST_LOOK and step == 1:
             return len(self.site.lines)
+        if stage == Stage.COVER:
+            return self.n
         if stage in LOOKS:
             return 4 * len(self.site.lines) + (stage == Stage.LOOK and step == 0)
         return self.active.batch_size
@@ -471,6 +480,8 @@ class Portfolio(Strategy):
             return near if self._limits is None else np.clip(near, *self._limits)
         if course.stage == Stage.LAST_LOOK and course.step == 1:
             return site.x + site.lines
+        if course.stage == Stage.COVER:
+            return self._points_in_box()
         scales = gate.NEARBY if course.stage == Stage.LOOK_AGAIN else gate.AT_START
         around = gate.points(site.x, site.lines, scales, self._limits, one_sided=site.one_sided)
         return np.vstack((site.x, around)) if course.stage == Stage.LOOK and course.step == 0 else around
@@ -562,6 +573,8 @@ class Portfolio(Strategy):
             self._decide_on_attempt(self._is_smooth(finite, gate.NEARBY))
         elif course.stage == Stage.LAST_LOOK:
             self._last_look(finite)
+        elif course.stage == Stage.COVER:
+            self._begin_at_best()
         elif course.step == 1 or (course.step == 0 and math.isnan(finite[0])):
             self._find_start(finite)
         elif self._begin == "slopes":
@@ -572,7 +585,10 @@ class Portfolio(Strategy):
                 site.f = raw.item(0)
             if not self._is_smooth(finite[len(finite) - 4 * len(site.lines) :], gate.AT_START):
                 course.rugged = True
-                self._begin_ranks()
+                if self._may_cover():
+                    self._enter(Stage.COVER, self.active)
+                else:
+                    self._begin_ranks()
                 return
             row = int(np.nanargmin(finite))
             if finite[row] < site.f:
@@ -619,6 +635,30 @@ class Portfolio(Strategy):
         assert self.ranks is not None
         self._enter(Stage.RANKS, self.ranks)
         self._set_look(FIRST_LOOK * self.n)
+
+    def _may_cover(self) -> bool:
+        """Return whether points that cover the box may replace its centre as the start."""
+        limits, left = self._limits, self._left()
+        closed = limits is not None and bool(np.isfinite(limits[1] - limits[0]).all())
+        return self._cover and closed and 2 * self.n <= left <= COVER_UP_TO * self.n
+
+    def _points_in_box(self) -> Vector:
+        """Return n points of Sobol's sequence, shifted at random, in the box."""
+        from scipy.stats.qmc import Sobol
+
+        assert self._limits is not None
+        lower, upper = self._limits
+        regular = Sobol(self.n, scramble=False).random_base2(math.ceil(math.log2(max(self.n, 2))))[: self.n]
+        points: Vector = lower + np.mod(regular + self.generator(3).random(self.n), 1.0) * (upper - lower)
+        return np.clip(points, lower, upper)
+
+    def _begin_at_best(self) -> None:
+        """Begin an evolution strategy at the best point so far, with smaller steps than from the centre."""
+        record, steps = self.record, COVERED_STEP * self.site.steps
+        if math.isfinite(record.best_fun):
+            self.site.x[...], self.site.f = record.best_x, record.best_fun
+            self.ranks = self._new_ranks(record.best_x, steps, self._next_key())
+        self._begin_ranks()
 
     def _enter(self, stage: Stage, search: Strategy) -> None:
         self.course.enter(stage, self.record.evaluations)
@@ -875,11 +915,12 @@ class Portfolio(Strategy):
         """Give a rival the next generation if it is due."""
         course, done = self.course, self.record.evaluations
         assert self.ranks is not None
-        largest = max(rivals.POPULATIONS) * self.ranks.popsize
-        if not self._rivals or done < rivals.FIRST * self.n or self._left() < self.n + largest:
+        share = rivals.ON_RUGGED if course.rugged else rivals.ELSEWHERE
+        if not self._rivals or course.by_rivals >= share * done:
             return
-        race = self._rivals if course.rugged else min(rivals.SHARE, self._rivals)
-        if course.by_rivals >= rivals.share_of_rivals(self.trace, self.ranks, done, self._budget, race) * done:
+        if self._left() < self.n + max(rivals.POPULATIONS) * self.ranks.popsize:
+            return
+        if not rivals.creeps(self.trace, self.ranks, done, self._budget):
             return
         if self.rival is None:
             self.rival = self._new_rival(self.ranks.popsize)
@@ -963,13 +1004,24 @@ class Portfolio(Strategy):
             self._take_errors()
             converged = not CONVERGED.isdisjoint(reasons)
             course.converged += converged
-            if course.handed and converged and slopes.best_fun < ranks.best_fun:
+            if converged and slopes.best_fun < ranks.best_fun and (course.handed or self._ends_within()):
                 self._enter(Stage.ENDED, slopes)
             else:
                 self._return_to_ranks()
         elif slopes.evaluations >= course.until:
             course.until = ranks.evaluations + course.turn
             self._enter(Stage.REPLY, ranks)
+
+    def _ends_within(self) -> bool:
+        """Return whether quasi-Newton has found the minimum of the valley that the evolution strategy is in.
+
+        Then restarts, if they can follow, make better use of the evaluations that it would need to converge.
+        """
+        slopes, _ = self._both()
+        if not self._rivals:
+            return False
+        metric = self._es().metric()
+        return bool(np.all(np.abs(slopes.best_x - metric.mean) <= WITHIN * metric.deviations()))
 
     def _after_reply(self) -> None:
         """Begin the next round of a race, or end it if the evolution strategy is ahead."""
@@ -1207,7 +1259,7 @@ class Portfolio(Strategy):
 
     def recipe(self) -> tuple[type[Strategy], dict[str, Any]]:
         """Return the class and the arguments, except ``x0`` and ``sigma0``, to create an equal strategy."""
-        return type(self), {**self._common, "begin": self._begin, "rivals": self._rivals}
+        return type(self), {**self._common, "begin": self._begin, "rivals": self._rivals, "cover": self._cover}
 
 
 def _ranks_class(n: int) -> type[Strategy]:

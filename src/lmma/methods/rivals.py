@@ -1,22 +1,24 @@
-"""Rivals: evolution strategies that start elsewhere while one creeps, and the rules by which they come and go.
+"""Rivals: evolution strategies that start elsewhere once one creeps, and the rules by which they come and go.
 
 A search that creeps in a poor valley and one that is slow in a single curved valley look alike: only the
 values of another search tell them apart. So a search is never ended for creeping. It is compared with rivals,
-one at a time, which use a small share of all evaluations:
+one at a time:
 
-    a rival gets a generation  if  E < share T        E evaluations of rivals, T of all
-    share = SHARE              while the search is healthy, or T < max(B/5, 100 n)     B the budget
-    share = that of a race     once it creeps
-    healthy  if  |f| fell by 10% in the last third of its age t
-             or  gains do not fade:  f(t/1.5) - f(t) >= (f(t/2.25) - f(t/1.5)) / 2
-             or  it will converge within twice its age, at the rate at which its values approach one another
+    a search creeps  unless  |f| fell by 10% in the last third of its age t
+                     or      gains do not fade:  f(t/1.5) - f(t) >= (f(t/2.25) - f(t/1.5)) / 2
+                     or      it will converge within twice its age, at the rate at which its values approach
+                             one another
+                     or      less than 100 n evaluations, or a fifth of the budget, have been used
 
-    a rival takes over         if it finds a lower value
-    a rival is dropped         if it is behind the value that the search had at the same age,
-                               or if three times its recent gain, or spread, would not close the gap
+    a rival gets the next generation  if the search creeps and  E < share T
+        E evaluations of rivals, T of all;  share = 1/2 on a rugged function, 1/20 elsewhere
 
-A race has a larger share where a function is known to be rugged. Ages count generations: those of a larger
-population take more evaluations.
+    a rival takes over  if it finds a lower value
+    a rival is dropped  if it is behind the value that the search had at the same age,
+                        or if three times its recent gain, or spread, would not close the gap
+
+Ages count generations: those of a larger population take more evaluations. A search that does not creep has
+no rivals: on functions with one valley they would only take evaluations.
 """
 
 from __future__ import annotations
@@ -30,8 +32,7 @@ from lmma.numerics.state import COUNT, DISTANCE, NOT_NAN, Declared
 if TYPE_CHECKING:
     from lmma.methods.ask_tell import Strategy
 
-SHARE = 0.05  # of all evaluations, for rivals of a search that may be healthy
-RACE = 0.5  # the same for rivals of a search that creeps, on a rugged function
+ON_RUGGED, ELSEWHERE = 0.5, 0.05  # share of all evaluations for rivals of a search that creeps
 FIRST = 100  # evaluations per variable before the first rival
 EARLY = 0.2  # of the budget, within which no search counts as creeping
 POPULATIONS = (2, 4, 1)  # of rivals in turn, relative to that of the search
@@ -96,15 +97,22 @@ class Trace:
         return self.spreads[entry] if entry >= 0 else math.inf
 
 
-def is_healthy(trace: Trace, age: float, best: float) -> bool:
-    """Return whether a search that has the value ``best`` after ``age`` evaluations still makes progress."""
+def creeps(trace: Trace, search: Strategy, evaluations: int, budget: float) -> bool:
+    """Return whether ``search``, with its ``trace``, makes little progress.
+
+    ``evaluations`` are all so far, ``budget`` those of the run.
+    """
+    early = EARLY * budget if math.isfinite(budget) else 0.0
+    if evaluations < max(early, FIRST * search.n):
+        return False
+    age, best = search.evaluations, search.best_fun
     before, recent = trace.best_at(age / RECENT**2), trace.best_at(age / RECENT)
     if not math.isfinite(before):
-        return True
+        return False
     old_gain, gain = before - recent, recent - best
     if gain > PROGRESS * max(abs(recent), abs(best)) or (gain > 0 and gain >= FADING * old_gain):
-        return True
-    return _evaluations_to_converge(trace, age) < 2 * age
+        return False
+    return _evaluations_to_converge(trace, age) >= 2 * age
 
 
 def _evaluations_to_converge(trace: Trace, age: float) -> float:
@@ -116,14 +124,6 @@ def _evaluations_to_converge(trace: Trace, age: float) -> float:
         return math.inf
     rate = math.log(old / new) / (age - age / RECENT)
     return max(0.0, math.log(new / AGREEMENT)) / rate
-
-
-def share_of_rivals(trace: Trace, search: Strategy, evaluations: int, budget: float, race: float) -> float:
-    """Return the share of all ``evaluations`` that rivals of ``search`` may use."""
-    early = EARLY * budget if math.isfinite(budget) else 0.0
-    if evaluations < max(early, FIRST * search.n) or is_healthy(trace, search.evaluations, search.best_fun):
-        return min(SHARE, race)
-    return race
 
 
 def falls_behind(trace: Trace, rival: Strategy, course: Trace, search: Strategy) -> bool:

@@ -39,7 +39,6 @@ class Schedule(ABC):
     """
 
     name: ClassVar[str] = ""
-    rivals: ClassVar[float] = 0.05  # share of evaluations for rivals of a portfolio that creeps
     restarts: int = 9
     factor: float = 2.0
 
@@ -58,7 +57,7 @@ class Schedule(ABC):
         if not runs[0].begin:
             return self.next_population(runs, key)
         total, slopes = sum(run.evaluations for run in runs), sum(run.by_slopes for run in runs)
-        if slopes < max(run.share for run in runs) * (total - slopes):
+        if slopes < share_of_slopes(runs) * (total - slopes):
             return Plan(len(runs), runs[0].popsize, allowance=total // SLOPES_SHARE + 1, begin="slopes")
         counted = [run for run in runs if run.begin != "slopes"]
         if len(counted) > self.restarts:
@@ -82,6 +81,7 @@ class Schedule(ABC):
         return sizes
 
 
+@final
 @dataclass(frozen=True)
 class IPOP(Schedule):
     """Each restart has ``factor`` times the population (Auger and Hansen 2005)."""
@@ -133,15 +133,21 @@ class BIPOP(Schedule):
         return Plan(len(runs), round(first * self.factor ** len(large)))
 
 
-@final
-class Race(IPOP):
-    """IPOP, and half of all evaluations for rivals of a search that creeps on a rugged function."""
-
-    name = "race"
-    rivals = 0.5
+SCHEDULES: dict[str, type[Schedule]] = {cls.name: cls for cls in (IPOP, BIPOP)}
 
 
-SCHEDULES: dict[str, type[Schedule]] = {cls.name: cls for cls in (IPOP, BIPOP, Race)}
+def share_of_slopes(runs: Sequence[SingleRun]) -> float:
+    """Return the evaluations that quasi-Newton deserves in restarts, relative to the other search.
+
+    The share is halved by each of its restarts that ends above the median of the other runs, and doubled
+    again by each other one.
+    """
+    share = most = max(run.share for run in runs)
+    usual = float(np.median([run.best_fun for run in runs if run.begin != "slopes"]))
+    for run in runs:
+        if run.begin == "slopes":
+            share = min(most, 2 * share) if run.best_fun <= usual else share / 2
+    return share
 
 
 def schedule(restarts: Any) -> Schedule:

@@ -40,6 +40,7 @@ class Setup:
     learned: Learned | None  # from an earlier run
     limits: dict[str, Any]  # bounds, integers and choices, as arguments of strategies
     constraints: Constraints | None  # only declared ones
+    default_steps: bool = False  # True if sigma0 is the default
 
     def first(self) -> Strategy:
         """Return the first strategy of the run."""
@@ -66,6 +67,8 @@ class Setup:
         self, x0: Array, sigma0: float | Array, popsize: int | None, rng: Any, begin: str = ""
     ) -> Strategy:
         """Return a new strategy that starts at ``x0``; a portfolio begins with ``begin``."""
+        from lmma.methods.portfolio import Portfolio
+
         options = self.options
         arguments: dict[str, Any] = {**self.limits, "threads": options.threads}
         if arguments.get("bounds") is not None:
@@ -74,10 +77,8 @@ class Setup:
         given = {name: value for name, value in arguments.items() if value is not None}
         if begin:
             given["begin"] = begin
-        if options.restarts and "rivals" in self.cls.known_options():
-            from lmma.run.restarts import schedule
-
-            given["rivals"] = schedule(options.restarts).rivals
+        if issubclass(self.cls, Portfolio):
+            given |= {"rivals": bool(options.restarts), "cover": self.default_steps}
         try:
             strategy = make_strategy(
                 self.cls, x0, sigma0, popsize=popsize, rng=rng, dtype=options.dtype, tolx=options.tolx,
@@ -158,7 +159,8 @@ def setup(fun: Callable[..., Any], x0: Any, sigma0: Any, options: RunOptions) ->
         user_sigma0 = sigma0 is not None and not _has_names(options.space)
         if not user_sigma0 and warm.sigma0 is not None and not _steps_differ(warm, cls):
             first = warm.sigma0
-    found = Setup(cls, start, first, usual, box, options, learned, limits, constraints)
+    plain = sigma0 is None and first is usual
+    found = Setup(cls, start, first, usual, box, options, learned, limits, constraints, plain)
     if options.noise == "auto" and not _detects_noise(found):
         return replace(found, options=options.replaced(noise=None))
     return found
