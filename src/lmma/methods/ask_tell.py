@@ -70,6 +70,17 @@ OF_METHOD = (  # attributes that a strategy takes from the class of its method
 LayerType = TypeVar("LayerType", bound=Layer)
 
 
+class Division(NamedTuple):
+    """The beginning of a portfolio, the evaluations of its parts, and the share that slopes deserve."""
+
+    begin: str = ""
+    by_slopes: int = 0
+    by_looks: int = 0
+    share: float = 0.0
+    by_rivals: int = 0
+    by_coordinates: int = 0
+
+
 @final
 class Record:
     """The counters and the best candidate of a strategy."""
@@ -341,9 +352,9 @@ class Strategy:
         """Take into account that so many more ``evaluations`` are allowed; by default nothing changes."""
 
     @property
-    def division(self) -> tuple[str, int, int, float]:
-        """The beginning of a portfolio, its evaluations for slopes and looks, and the share of slopes."""
-        return "", 0, 0, 0.0
+    def division(self) -> Division:
+        """The evaluations of each part of a portfolio."""
+        return Division()
 
     @property
     def active(self) -> Strategy:

@@ -18,9 +18,9 @@ LAST_LOOK  -                      the gate and parabolas where quasi-Newton has 
                                   or RANKS around this point if values have errors
 MODEL      interpolation          in place of quasi-Newton, from its point and metric: if values have errors,
                                   at the first challenge, or where quasi-Newton is stuck or has converged
-COVER      -                      n points that cover the box, in place of its centre, if the function is rough
-                                  and the budget is small: RANKS from the best of them, with smaller steps
-RIVAL      evolution strategy     if restarts are allowed and the one in RANKS creeps, a generation of a search
+COVER      -                      if the function is rough and the budget is small: n points that cover the
+                                  box, then RANKS from the best of them, with smaller steps
+RIVAL      evolution strategy     if restarts are allowed and the one in RANKS creeps: a generation of another
                                   elsewhere, which takes over if it finds a lower value (``rivals.py``)
 ENDED      quasi-Newton           ``stop()`` has its reason
 =========  =====================  ===========================================================================
@@ -54,7 +54,7 @@ from lmma.kernels import Key
 from lmma.layers.bounds import DEFAULT as DEFAULT_BOUNDARY, Boundary, Bounds, read_bounds
 from lmma.layers.layer import ORDER
 from lmma.methods import gate, rivals
-from lmma.methods.ask_tell import COMMON, DEFAULT_TOLERANCE, NO_ROWS, Record, Strategy
+from lmma.methods.ask_tell import COMMON, DEFAULT_TOLERANCE, NO_ROWS, Division, Record, Strategy
 from lmma.methods.convergence import CONVERGED
 from lmma.methods.es import ES
 from lmma.methods.interpolation import MOST_VARIABLES, Interpolation, InterpolationMethod
@@ -953,7 +953,8 @@ class Portfolio(Strategy):
         assert rival is not None
         course.stage = int(Stage.RANKS)
         if rival.best_fun < course.own_best and not rival.stop():
-            self.ranks, self.rival = rival, None
+            self.ranks = ranks = rival
+            self.rival = None
             self.trace, self.rival_trace = self.rival_trace, Trace()
             course.popsize, course.own_best = course.rival_popsize, rival.best_fun
             course.turns = [*course.turns, float(self.record.evaluations), float(Stage.RANKS)]
@@ -966,7 +967,7 @@ class Portfolio(Strategy):
                 self.rival = None
             else:
                 course.judged_at = rivals.next_judgement(rival)
-        self._follow(self.ranks)
+        self._follow(ranks)
 
     def _decide_on_attempt(self, smooth: bool) -> None:
         """Try slopes if f is smooth at the scale of the steps, or continue and look again later."""
@@ -1172,20 +1173,16 @@ class Portfolio(Strategy):
         return {name: count for name, count in found.items() if count}
 
     @property
-    def division(self) -> tuple[str, int, int, float]:
-        """The beginning, evaluations for slopes and for looks, and the share that slopes deserve.
+    def division(self) -> Division:
+        """The beginning, the evaluations of each part, and the share that slopes deserve in restarts.
 
         The share is relative to the evolution strategy: 1 if fun is smooth, less if it is rough but slopes
         have converged, else 0.
         """
         course = self.course
         smooth = self._begin == "look" and Stage.SLOPES in course.turns[1::2]
-        return (
-            self._begin,
-            course.by_slopes,
-            course.by_looks,
-            1.0 if smooth else ROUGH_SHARE if course.converged else 0.0,
-        )
+        share = 1.0 if smooth else ROUGH_SHARE if course.converged else 0.0
+        return Division(self._begin, course.by_slopes, course.by_looks, share, course.by_rivals)
 
     def _name_in(self, stage: Stage) -> str:
         if stage in LOOKS:
@@ -1259,7 +1256,8 @@ class Portfolio(Strategy):
 
     def recipe(self) -> tuple[type[Strategy], dict[str, Any]]:
         """Return the class and the arguments, except ``x0`` and ``sigma0``, to create an equal strategy."""
-        return type(self), {**self._common, "begin": self._begin, "rivals": self._rivals, "cover": self._cover}
+        own = {"begin": self._begin, "rivals": self._rivals, "cover": self._cover}
+        return type(self), self._common | own
 
 
 def _ranks_class(n: int) -> type[Strategy]:

@@ -141,7 +141,7 @@ def falls_behind(trace: Trace, rival: Strategy, course: Trace, search: Strategy)
 
 
 def first_judgement(rival: Strategy, popsize: int) -> int:
-    """Return the evaluations of a ``rival`` at which it is judged first; ``popsize`` is that of the search."""
+    """Return the evaluations of a ``rival`` of a search with this ``popsize`` at which it is judged first."""
     return YOUNG * rival.n * max(1, round(rival.popsize / popsize))
 
 

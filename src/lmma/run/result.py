@@ -323,9 +323,7 @@ def final_result(
         warnings=warnings,
     )
     if (runs := result["runs"])[0].begin:
-        slopes, looks = sum(run.by_slopes for run in runs), sum(run.by_looks for run in runs)
-        ranks = sum(run.evaluations for run in runs) - slopes - looks
-        result["parts"] = {"slopes": slopes, "ranks": ranks, "looks": looks}
+        result["parts"] = _parts(runs)
     if state.averaged is not None:
         from lmma.run.finishers.verdict import summary as summary_of_noise
 
@@ -339,6 +337,18 @@ def final_result(
     if state.recorder is not None:
         result["history"] = state.recorder.columns()
     return result
+
+
+def _parts(runs: Sequence[SingleRun]) -> dict[str, int]:
+    """Return the evaluations of each part of a portfolio; rivals and coordinates only if there were any."""
+    slopes, looks = sum(run.by_slopes for run in runs), sum(run.by_looks for run in runs)
+    more = {
+        "rivals": sum(run.by_rivals for run in runs),
+        "coordinates": sum(run.by_coordinates for run in runs),
+    }
+    ranks = sum(run.evaluations for run in runs) - slopes - looks - sum(more.values())
+    found = {name: count for name, count in more.items() if count}
+    return {"slopes": slopes, "ranks": ranks, "looks": looks, **found}
 
 
 def intermediate_result(state: RunState, space: Space | Tree | None) -> RunResult:

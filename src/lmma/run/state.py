@@ -100,6 +100,7 @@ class SingleRun:
     FIELDS: ClassVar[dict[str, Any]] = {
         "popsize": AT_LEAST_ONE, "evaluations": COUNT, "best_fun": VALUE, "reason": str, "small": bool,
         "begin": str, "by_slopes": COUNT, "by_looks": COUNT, "share": UNIT,
+        "by_rivals": COUNT, "by_coordinates": COUNT,
     }  # fmt: skip
 
     popsize: int
@@ -111,6 +112,8 @@ class SingleRun:
     by_slopes: int = 0  # of the evaluations, those by quasi-Newton
     by_looks: int = 0  # of the evaluations, those by which a portfolio decides
     share: float = 0.0  # evaluations that quasi-Newton deserves in restarts, relative to the other search
+    by_rivals: int = 0  # of the evaluations, those by rivals of an evolution strategy
+    by_coordinates: int = 0  # of the evaluations, those of the search by coordinates
 
 
 @dataclass
@@ -377,9 +380,10 @@ class RunState:
             counters.late,
             math.nan if counters.raw_at_best is None else counters.violation,
         )
-        begin, by_slopes, *_ = strategy.division
-        if begin:
-            progress = progress._replace(slopes=by_slopes + sum(run.by_slopes for run in self.finished))
+        division = strategy.division
+        if division.begin:
+            slopes = division.by_slopes + sum(run.by_slopes for run in self.finished)
+            progress = progress._replace(slopes=slopes)
         if self.averaged is None:
             return progress
         noise = strategy.noise
