@@ -72,7 +72,7 @@ def decision(f, plus_far, minus_far, plus_near, minus_near, far, near, noise):
         curved_far = (a + b - 2 * f) / far**2
         curved_near = (c + d - 2 * f) / near**2
         ratio = min(max(abs(curved_near) / max(abs(curved_far), 1e-300), 1e-4), 1e4)
-        hidden = 6 * noise / near**2
+        hidden = 6 * noise * max(abs(f), abs(a), abs(b), abs(c), abs(d)) / near**2
         if abs(curved_near - curved_far) <= hidden or max(abs(curved_near), abs(curved_far)) <= hidden:
             ratio = 1.0
         logarithms.append(math.log(ratio))
@@ -88,7 +88,7 @@ def test_the_gate_matches_its_definition(seed):
     errors = ValueNoise()
     errors.relative = 10.0 ** rng.uniform(-12, -4)
     verdict = gate.judge(values.ravel(), 3.0, gate.AT_START, errors, one_sided=False)
-    expected = decision(3.0, *values, *gate.AT_START, errors.error(3.0))
+    expected = decision(3.0, *values, *gate.AT_START, errors.relative)
     assert verdict.score == pytest.approx(expected, rel=1e-12)
     assert verdict.smooth == (math.log(0.1) <= expected <= math.log(4))
 

@@ -7,8 +7,9 @@ scale, there are valleys within valleys; if there is none there, the function ha
     G = mean of ln(|c(a_2)| / |c(a_1)|),  a_2 < a_1            each clipped to ln 1e-4 ... ln 1e4
     rough  if  G > ln 4  or  G < ln 0.1
 
-Where c(a_1) and c(a_2) differ by less than the error of values, their ratio counts as 1. Lines with a failed
-evaluation are omitted. If half of the nearby values equal f(x), the function is rough: constant in steps.
+Where c(a_1) and c(a_2) differ by less than the error of the largest value, their ratio counts as 1. Lines with
+a failed evaluation are omitted. If half of the nearby values equal f(x), the function is rough: it is constant
+in steps.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def judge(
         else:
             far, near = (one + two - 2 * f for one, two in zip(first, second, strict=True))
         far, near = far / large**2, near / small**2
-        hidden = CURVATURE_ERROR * errors.error(f) / small**2
+        largest = np.maximum(np.abs(sides).max(axis=0), abs(f))
+        hidden = CURVATURE_ERROR * np.array([errors.error(value) for value in largest]) / small**2
         ratios = np.clip(np.abs(near) / np.maximum(np.abs(far), TINY), 1 / CLIP, CLIP)
         ratios[(np.abs(near - far) <= hidden) | (np.maximum(np.abs(near), np.abs(far)) <= hidden)] = 1.0
     ratios = ratios[np.isfinite(far) & np.isfinite(near)]
