@@ -82,7 +82,8 @@ def decision(f, plus_far, minus_far, plus_near, minus_near, far, near, noise):
 @pytest.mark.parametrize("seed", range(20))
 def test_the_gate_matches_its_definition(seed):
     rng = np.random.default_rng(seed)
-    values = 3 + rng.standard_normal((4, 3)) * np.array([[1.0], [1.0], [1e-3], [1e-3]])
+    far = 10.0 ** rng.uniform(0, 4)
+    values = 3 + rng.standard_normal((4, 3)) * np.array([[far], [far], [1e-3 * far], [1e-3 * far]])
     if seed % 3 == 0:
         values[rng.integers(4), 1] = np.nan
     errors = ValueNoise()

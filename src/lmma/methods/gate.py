@@ -7,9 +7,9 @@ scale, there are valleys within valleys; if there is none there, the function ha
     G = mean of ln(|c(a_2)| / |c(a_1)|),  a_2 < a_1            each clipped to ln 1e-4 ... ln 1e4
     rough  if  G > ln 4  or  G < ln 0.1
 
-Where c(a_1) and c(a_2) differ by less than the error of the largest value, their ratio counts as 1. Lines with
-a failed evaluation are omitted. If half of the nearby values equal f(x), the function is rough: it is constant
-in steps.
+Where c(a_1) and c(a_2) differ by less than the error of the largest value, their ratio counts as 1. Lines
+with a failed evaluation are omitted. If half of the nearby values equal f(x), the function is rough: it is
+constant in steps.
 """
 
 from __future__ import annotations
