@@ -6,8 +6,8 @@
 
 51 targets from 1e2 to 1e-8; every method is run until the budget is used; start 0, sigma0 = 2;
 in the box [-5, 5]^n lmma uses its default step. Finished runs are kept as lines of a file and not made again,
-so the command continues where it was interrupted. Needs `pip install coco-experiment`, and `cma` or `nlopt`
-for those. Constants of pulse-full were chosen on instances 1 to 6, of the default on 3 to 5.
+so the command continues where it was interrupted. Needs `pip install coco-experiment`, and `cma`, `nlopt`,
+`Py-BOBYQA` or `fcmaes` for those. Constants of pulse-full were chosen on instances 1 to 6, of the default on 3 to 5.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ import numpy as np
 import lmma
 
 TARGETS = 10.0 ** np.linspace(2, -8, 51)
-BUDGETS = (10, 30, 100, 300, 1000, 2000, 3000, 10_000)  # times n
+BUDGETS = (5, 10, 30, 100, 300, 1000, 2000, 3000, 10_000)  # times n
 GROUPS = ((1, 5), (6, 9), (10, 14), (15, 19), (20, 24), (1, 24))
-METHODS = ("auto", "ranks", "acma-es", "pycma", "slsqp-pycma", "bfgs", "newuoa")
+METHODS = (
+    "auto", "ranks", "acma-es", "pycma", "slsqp-pycma", "bfgs", "newuoa", "cobyla", "cobyqa", "py-bobyqa", "de",
+    "crfmnes",
+)  # fmt: skip
+OURS = ("auto", "ranks", "acma-es")
 
 
 class Done(BaseException):
@@ -86,11 +90,43 @@ def run(fun: Watched, method: str, box: bool, seed: int) -> None:
             minimize(fun, x0, method=name, bounds=limits, options=options, tol=1e-12)
         elif method == "newuoa":
             newuoa(fun, x0, box)
+        elif method not in OURS:
+            model_based_or_global(fun, method, x0, box, seed)
         else:
             chosen = {"values": "ranks"} if method == "ranks" else {}
-            lmma.minimize(fun, np.zeros(fun.n), 2.0, method="auto" if method == "ranks" else method,
-                          bounds=[-5, 5] if box else None, rng=seed, restarts=9, **chosen)  # fmt: skip
+            left = max(fun.budget - fun.calls, 4 * fun.n + 20)  # the default adapts to small budgets
+            lmma.minimize(fun, np.zeros(fun.n), None if box else 2.0, bounds=[-5, 5] if box else None,
+                          method="auto" if method == "ranks" else method, rng=seed, restarts=9, maxfevals=left,
+                          **chosen)  # fmt: skip
         seed, first = seed + 1000, False
+
+
+def model_based_or_global(fun: Watched, method: str, x0: np.ndarray, box: bool, seed: int) -> None:
+    """Minimise with a package whose methods are for small budgets or for boxes."""
+    limits = [(-5, 5)] * fun.n
+    if method in ("cobyla", "cobyqa"):
+        from scipy.optimize import minimize
+
+        radius = {"rhobeg": 2.0} if method == "cobyla" else {"initial_tr_radius": 2.0}
+        minimize(fun, x0, method=method, bounds=limits if box else None, options=radius)
+    elif method == "py-bobyqa":
+        import pybobyqa
+
+        bounds = (np.full(fun.n, -5.0), np.full(fun.n, 5.0)) if box else None
+        pybobyqa.solve(
+            fun, x0, bounds=bounds, rhobeg=2.0, maxfun=10**6, do_logging=False, print_progress=False
+        )
+    elif method == "de":
+        from scipy.optimize import differential_evolution
+
+        differential_evolution(fun, limits, seed=seed, polish=False, maxiter=10**6, tol=0)
+    else:
+        from fcmaes import crfmnes
+        from scipy.optimize import Bounds
+
+        bounds = Bounds([-5] * fun.n, [5] * fun.n) if box else None
+        crfmnes.minimize(fun, bounds, x0, 2.0, max_evaluations=10**6,
+                         rg=np.random.Generator(np.random.MT19937(seed)))  # fmt: skip
 
 
 def newuoa(fun: Watched, x0: np.ndarray, box: bool) -> None:
@@ -160,7 +196,7 @@ def print_table(given: argparse.Namespace) -> None:
                 np.mean([met[k] for met in some if k in met] or [math.nan]) / len(TARGETS) for k in budgets
             ]
             cells.append(" / ".join("-" if math.isnan(share) else f"{share:.2f}" for share in shares))
-        name = f"`{METHODS[method]}`" if method < 3 else METHODS[method]
+        name = f"`{METHODS[method]}`" if METHODS[method] in OURS else METHODS[method]
         print(f"| {n} | {'yes' if box else 'no'} | {name} | {len(own)} | " + " | ".join(cells) + " |")
 
 
