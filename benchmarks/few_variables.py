@@ -7,7 +7,8 @@
 51 targets from 1e2 to 1e-8; every method is run until the budget is used; start 0, sigma0 = 2;
 in the box [-5, 5]^n lmma uses its default step. Finished runs are kept as lines of a file and not made again,
 so the command continues where it was interrupted. Needs `pip install coco-experiment`, and `cma`, `nlopt`,
-`Py-BOBYQA` or `fcmaes` for those. Constants of pulse-full were chosen on instances 1 to 6, of the default on 3 to 5.
+`Py-BOBYQA` or `fcmaes` for those. Constants of pulse-full were chosen on instances 1 to 6, of the default on
+3 to 6.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ TARGETS = 10.0 ** np.linspace(2, -8, 51)
 BUDGETS = (5, 10, 30, 100, 300, 1000, 2000, 3000, 10_000)  # times n
 GROUPS = ((1, 5), (6, 9), (10, 14), (15, 19), (20, 24), (1, 24))
 METHODS = (
-    "auto", "ranks", "acma-es", "pycma", "slsqp-pycma", "bfgs", "newuoa", "cobyla", "cobyqa", "py-bobyqa", "de",
-    "crfmnes",
+    "auto", "ranks", "acma-es", "pycma", "slsqp-pycma", "bfgs", "newuoa", "cobyla", "cobyqa", "py-bobyqa",
+    "de", "crfmnes",
 )  # fmt: skip
 OURS = ("auto", "ranks", "acma-es")
 
@@ -95,9 +96,10 @@ def run(fun: Watched, method: str, box: bool, seed: int) -> None:
         else:
             chosen = {"values": "ranks"} if method == "ranks" else {}
             left = max(fun.budget - fun.calls, 4 * fun.n + 20)  # the default adapts to small budgets
-            lmma.minimize(fun, np.zeros(fun.n), None if box else 2.0, bounds=[-5, 5] if box else None,
-                          method="auto" if method == "ranks" else method, rng=seed, restarts=9, maxfevals=left,
-                          **chosen)  # fmt: skip
+            lmma.minimize(
+                fun, np.zeros(fun.n), None if box else 2.0, bounds=[-5, 5] if box else None, rng=seed, restarts=9,
+                method="auto" if method == "ranks" else method, maxfevals=left, **chosen,
+            )  # fmt: skip
         seed, first = seed + 1000, False
 
 
@@ -113,9 +115,8 @@ def model_based_or_global(fun: Watched, method: str, x0: np.ndarray, box: bool, 
         import pybobyqa
 
         bounds = (np.full(fun.n, -5.0), np.full(fun.n, 5.0)) if box else None
-        pybobyqa.solve(
-            fun, x0, bounds=bounds, rhobeg=2.0, maxfun=10**6, do_logging=False, print_progress=False
-        )
+        quiet = {"do_logging": False, "print_progress": False}
+        pybobyqa.solve(fun, x0, bounds=bounds, rhobeg=2.0, maxfun=10**6, **quiet)
     elif method == "de":
         from scipy.optimize import differential_evolution
 
