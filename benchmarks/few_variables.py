@@ -96,10 +96,9 @@ def run(fun: Watched, method: str, box: bool, seed: int) -> None:
         else:
             chosen = {"values": "ranks"} if method == "ranks" else {}
             left = max(fun.budget - fun.calls, 4 * fun.n + 20)  # the default adapts to small budgets
-            lmma.minimize(
-                fun, np.zeros(fun.n), None if box else 2.0, bounds=[-5, 5] if box else None, rng=seed, restarts=9,
-                method="auto" if method == "ranks" else method, maxfevals=left, **chosen,
-            )  # fmt: skip
+            chosen |= {"bounds": [-5, 5]} if box else {"sigma0": 2.0}
+            chosen["method"] = "auto" if method == "ranks" else method
+            lmma.minimize(fun, np.zeros(fun.n), rng=seed, restarts=9, maxfevals=left, **chosen)
         seed, first = seed + 1000, False
 
 
