@@ -119,12 +119,7 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--budget", type=int, default=200_000)
     args = parser.parse_args()
-    method = args.method
-    if method == "auto":
-        from lmma.minimize import choose_method
-
-        method = choose_method(args.n)
-    contenders = [*SCIPY, method]
+    contenders = [*SCIPY, args.method]
     seeds = range(101, 101 + args.seeds)
     exact: dict[str, list[str]] = {}
     for name in (*PLAIN, *ROTATED):
@@ -141,7 +136,7 @@ def main() -> None:
                 for who in contenders
             ]
             print(name, how, disturbed[f"{name}, {how}"], flush=True)
-    shown = [f"`{who}`" if who == method else who for who in contenders]
+    shown = [f"`{who}`" if who == args.method else who for who in contenders]
     print("\n" + table(exact, [f"n = {args.n}, exact, to 1e-10", *shown]))
     print("\n" + table(disturbed, [f"n = {args.n}, to 1e-8", *shown]))
 

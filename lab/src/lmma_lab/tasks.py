@@ -337,4 +337,4 @@ def find_method(name: str, n: int) -> type[Strategy]:
     """
     if name in PEERS:
         return peer_class(name)
-    return strategy_class(choose_method(n) if name == "auto" else name)
+    return strategy_class(choose_method(n, values="auto") if name == "auto" else name)

@@ -73,10 +73,10 @@ def test_compare_runs_a_user_strategy_next_to_built_in_ones_and_only_once(lmma, 
 
 
 def test_compare_knows_auto(lmma):
-    done = lmma("compare", *SMALL, "--methods", "auto,pulse-full", "--out", "o")
+    done = lmma("compare", *SMALL, "--methods", "auto,portfolio", "--out", "o")
     assert done.returncode == 0, done.stderr
     auto, named = [line.split() for line in done.stdout.splitlines() if line.startswith("sphere")]
-    assert (auto[1], named[1]) == ("auto", "pulse-full")
+    assert (auto[1], named[1]) == ("auto", "portfolio")
     assert auto[4] == named[4]
 
 
