@@ -46,7 +46,7 @@ minimum of a parabola is better known than its value, and it is preferred to x_j
 A coordinate that no longer improves at its shortest step rests, until eps has fallen. When all rest, the
 search has converged. Of exact values, the shortest step is 1e-13 w or a few units in the last place of x.
 
-*Ranges.* If the lowest valley of a scan is at the end of a range without a bound there, the scan continues
+*Ranges.* If the lowest valley of a scan is near the end of a range without a bound there, the scan continues
 beyond it, up to three times. Sweeps are only limited by bounds.
 
 *Batches.* The rows of a phase are divided into batches of at most 64 MB or ``popsize`` rows. Neither the
@@ -103,6 +103,7 @@ LOWEST = 3  # valleys of each coordinate that are refined
 SECTIONS = 6  # golden sections of each
 GOLDEN = (3 - math.sqrt(5)) / 2
 EXTENSIONS = 3  # scans beyond the end of a range
+NEAR_END = 0.1  # distance of the lowest valley from that end, in units of the scanned interval
 SCAN_ROWS = 256  # of one batch, or one level if that is more
 FIRST_STEP = 0.2  # of a sweep, in units of w, or of the distance of the levels of a scan
 SPREAD = 0.1  # of its random factor, which lets runs from the same point differ
@@ -663,11 +664,7 @@ class CoordinatesMethod(Method):
             return
         best = int(np.nanargmin(values))
         self.mean[...] = self.plan.points[best]
-        if len(self.movable):
-            self.begin_at(values.item(best))
-        else:
-            self.f = values.item(best)
-            self._end("converged", 0.0)
+        self.begin_at(values.item(best))
 
     def _measure_noise(self) -> None:
         """Plan values on a line so short that only their errors differ from a parabola."""
@@ -758,8 +755,9 @@ class CoordinatesMethod(Method):
         w = scan.high - scan.low
         columns = scan.columns
         lowest = np.isfinite(scan.values[0, columns])
-        down = lowest & (scan.left[0, columns] == scan.low) & (scan.low > self.lower[columns])
-        up = lowest & (scan.right[0, columns] == scan.high) & (scan.high < self.upper[columns])
+        near = NEAR_END * w
+        down = lowest & (scan.places[0, columns] < scan.low + near) & (scan.low > self.lower[columns])
+        up = lowest & (scan.places[0, columns] > scan.high - near) & (scan.high < self.upper[columns])
         down &= scan.low == self.low[columns]
         up &= scan.high == self.high[columns]
         beyond = down | up

@@ -115,8 +115,8 @@ ENDINGS: dict[str, Ending] = {
                "them gain little or nothing. fun may have kinks or be rough near x: set {method['auto']} to "
                "continue from x, or {restarts[=]} to search elsewhere.", restarts=True),
         Ending("not_additive", 24, "Stopped: fun is not a sum of functions of one variable each, so that "
-               "moving them one by one does not lead to its minimum. Set {method['auto']} to continue from x.",
-               restarts=True),
+               "searching them one by one does not lead to its minimum. Set {method['auto']} to continue "
+               "from x.", restarts=True),
         Ending("integer_search_exhausted", 20, "Discrete search exhausted: no neighbour of x is better, and "
                "nothing better was found in {value:.0f} generations. Set {restarts[=]} to search elsewhere.",
                success=True, restarts=True),
