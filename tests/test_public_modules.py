@@ -14,7 +14,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 FUNCTIONS = {"check", "load", "methods", "minimize", "register", "scipy_method", "strategy"}
 STRATEGIES = {
     "ACMAES", "CMAES", "CSAES", "PulseFull", "DLMMAES", "Pulse", "ES", "LMCMAES", "LMMAES", "LMMAESArchive",
-    "Interpolation", "MAES", "OpenES", "Portfolio", "QuasiNewton", "SepCMAES", "Strategy", "VDCMAES",
+    "Coordinates", "Interpolation", "MAES", "OpenES", "Portfolio", "QuasiNewton", "SepCMAES", "Strategy",
+    "VDCMAES",
 }  # fmt: skip
 OTHERS = {
     "Archive", "ArchiveError", "BIPOP", "CheckResult", "Checkpoint", "CheckpointError", "Choice",

@@ -54,9 +54,12 @@ ADVICE = {
     "`tolfun`: the search has converged, as with `tolx`. If all values of the function are tiny (1e-12), set "
     "a smaller `tolfun` or scale the function up. With `dtype='float32'` precision may run out first, for "
     "example on the rotated cigar with 1,000 variables; the message then says so.",
-    "converged": "Only with [`quasi-newton` and `interpolation`](method.md): the slopes predict a decrease "
-    "that the error of the values hides. If `fun` rounds its values or is noisy, more digits allow a better "
-    "x; `restarts=3` searches elsewhere.",
+    "converged": "Only with [`quasi-newton`, `interpolation` and `coordinates`](method.md): the error of the "
+    "values hides the decrease that a further step would bring. If `fun` rounds its values or is noisy, more "
+    "digits allow a better x; `restarts=3` searches elsewhere.",
+    "not_additive": "Only with [`coordinates`](method.md): this method moves all variables at once, which is "
+    "only right if `fun` is a sum of functions of one variable each. Continue with "
+    '`lmma.minimize(fun, result.x, method="auto")`.',
     "stuck": "Only with [`quasi-newton` and `interpolation`](method.md): steps along the slopes no longer "
     "decrease `fun` as they should. The function is not smooth near x: it has kinks, local ruggedness, "
     'noise, or points that fail. Continue with `lmma.minimize(fun, result.x, method="auto")`.',

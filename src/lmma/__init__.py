@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # the names in _PUBLIC, for type checkers; a test compares th
     from lmma.methods import Strategy as Strategy, register as register, strategy as strategy
     from lmma.methods.acma import ACMAES as ACMAES
     from lmma.methods.cma import CMAES as CMAES
+    from lmma.methods.coordinates import Coordinates as Coordinates
     from lmma.methods.csa import CSAES as CSAES
     from lmma.methods.dlmma import DLMMAES as DLMMAES
     from lmma.methods.es import ES as ES

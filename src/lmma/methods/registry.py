@@ -41,6 +41,7 @@ METHODS = {
     "pulse-full": "lmma.methods.pulse.method:PulseFull",
     "quasi-newton": "lmma.methods.quasi_newton:QuasiNewton",
     "interpolation": "lmma.methods.interpolation:Interpolation",
+    "coordinates": "lmma.methods.coordinates:Coordinates",
     "portfolio": "lmma.methods.portfolio:Portfolio",
 }
 _registered: dict[str, type[Strategy]] = {}  # by users

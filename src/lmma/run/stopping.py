@@ -109,11 +109,14 @@ ENDINGS: dict[str, Ending] = {
         Ending("tolfun", 2, "Converged: fun varies by {value:.3g}, less than {tolfun} = {limit:.3g}. To "
                "continue, set a smaller {tolfun}.", success=True, restarts=True,
                advice=" To continue, set a smaller {tolfun}."),
-        Ending("converged", 22, "Converged: the slopes of fun predict a decrease of only {value:.3g}, which "
-               "is hidden by the error of its values.", success=True, restarts=True),
+        Ending("converged", 22, "Converged: a further step is expected to lower fun by only {value:.3g}, "
+               "which is hidden by the error of its values.", success=True, restarts=True),
         Ending("stuck", 23, "Stuck: the slopes of fun predict a decrease of {value:.3g}, but steps along "
                "them gain little or nothing. fun may have kinks or be rough near x: set {method['auto']} to "
                "continue from x, or {restarts[=]} to search elsewhere.", restarts=True),
+        Ending("not_additive", 24, "Stopped: fun is not a sum of functions of one variable each, so that "
+               "searching them one by one does not lead to its minimum. Set {method['auto']} to continue "
+               "from x.", restarts=True),
         Ending("integer_search_exhausted", 20, "Discrete search exhausted: no neighbour of x is better, and "
                "nothing better was found in {value:.0f} generations. Set {restarts[=]} to search elsewhere.",
                success=True, restarts=True),
