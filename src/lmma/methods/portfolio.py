@@ -18,6 +18,9 @@ LAST_LOOK  -                      the gate and parabolas where quasi-Newton has 
                                   or RANKS around this point if values have errors
 MODEL      interpolation          in place of quasi-Newton, from its point and metric: if values have errors,
                                   at the first challenge, or where quasi-Newton is stuck or has converged
+SPLIT      -                      is the function a sum over coordinates (``gate.py``)? Asked once: before an
+                                  evolution strategy starts from x0, or after 30 n evaluations of quasi-Newton
+SUMS       coordinates            if it is, until that search ends: ENDED if it has converged, else RANKS
 COVER      -                      if the function is rough and the budget is small: n points that cover the
                                   box, then RANKS from the best of them, with smaller steps
 RIVAL      evolution strategy     if restarts are allowed and the one in RANKS creeps: a generation of another
@@ -56,6 +59,7 @@ from lmma.layers.layer import ORDER
 from lmma.methods import gate, rivals
 from lmma.methods.ask_tell import COMMON, DEFAULT_TOLERANCE, NO_ROWS, Division, Record, Strategy
 from lmma.methods.convergence import CONVERGED
+from lmma.methods.coordinates import Coordinates
 from lmma.methods.es import ES
 from lmma.methods.interpolation import MOST_VARIABLES, Interpolation, InterpolationMethod
 from lmma.methods.pulse.method import Pulse, PulseFull
@@ -114,6 +118,8 @@ RECENT_STEPS = 10.0  # step size after quasi-Newton is stuck, in its last steps
 ROUGH_SHARE = 0.25  # of the evaluations in restarts, for quasi-Newton on a rough function
 COVER_UP_TO = 30  # evaluations per variable, of the budget, up to which points cover the box
 COVERED_STEP = 0.5  # step size from the best of them, in units of sigma0
+POSSIBLE = 1e-3  # interaction that the errors of values may explain, which are then measured
+SPLIT_AFTER = 30  # evaluations of quasi-Newton per variable before additivity is looked at
 WITHIN = 3.0  # standard deviations of an evolution strategy within which its valley extends
 LEAST_STEP = 1e-3  # the same, at least, in units of sigma0
 
@@ -134,9 +140,11 @@ class Stage(IntEnum):
     MODEL = 10
     RIVAL = 11
     COVER = 12
+    SPLIT = 13
+    SUMS = 14
 
 
-LOOKS = frozenset((Stage.LOOK, Stage.LOOK_AGAIN, Stage.LAST_LOOK, Stage.COVER))
+LOOKS = frozenset((Stage.LOOK, Stage.LOOK_AGAIN, Stage.LAST_LOOK, Stage.COVER, Stage.SPLIT))
 WITH_SLOPES = frozenset((Stage.SLOPES, Stage.MODEL, Stage.ATTEMPT, Stage.RACE, Stage.LAST_LOOK, Stage.ENDED))
 
 
@@ -177,6 +185,10 @@ class Course:
         True if interpolation has taken the place of quasi-Newton.
     rugged : bool
         True if the function is rough at the scale of sigma0.
+    split : bool
+        True if additivity has been looked at.
+    by_sums : int
+        Evaluations of the search by coordinates.
     rivals, by_rivals : int
         Number of rivals, and their evaluations.
     judged_at : int
@@ -195,8 +207,8 @@ class Course:
         "gain": Range("a number, or infinity", infinite=True), "until": COUNT, "turn": COUNT, "handed": FLAG,
         "only_ranks": FLAG, "score": Range("a number, or infinity", infinite=True), "by_slopes": COUNT,
         "by_ranks": COUNT, "by_looks": COUNT, "converged": COUNT, "turns": COUNT, "modelled": FLAG,
-        "rugged": FLAG, "rivals": COUNT, "by_rivals": COUNT, "judged_at": COUNT,
-        "popsize": COUNT, "rival_popsize": COUNT, "own_best": VALUE,
+        "split": FLAG, "by_sums": COUNT, "rugged": FLAG, "rivals": COUNT, "by_rivals": COUNT,
+        "judged_at": COUNT, "popsize": COUNT, "rival_popsize": COUNT, "own_best": VALUE,
     }  # fmt: skip
 
     def __init__(self) -> None:
@@ -208,7 +220,8 @@ class Course:
         self.score = 0.0
         self.by_slopes, self.by_ranks, self.by_looks = 0, 0, 0
         self.converged = 0
-        self.modelled, self.rugged = False, False
+        self.modelled, self.rugged, self.split = False, False, False
+        self.by_sums = 0
         self.rivals, self.by_rivals, self.judged_at = 0, 0, 0
         self.popsize, self.rival_popsize, self.own_best = 0, 0, math.inf
         self.turns: list[float] = [0.0, float(Stage.LOOK)]
@@ -234,6 +247,8 @@ class Site:
         Directions of the look.
     one_sided : bool
         True if both points of a line lie on the same side of x.
+    joint : ndarray, (q,) or (0,)
+        Values at the far ends of the lines, if known when additivity is looked at.
     steps : ndarray, (n,)
         sigma0 of each coordinate.
     key : (int, int)
@@ -241,16 +256,17 @@ class Site:
     """
 
     STATE: ClassVar[Declared] = {
-        "x": FINITE, "f": VALUE, "start": FINITE, "lines": FINITE, "one_sided": FLAG,
+        "x": FINITE, "f": VALUE, "start": FINITE, "lines": FINITE, "one_sided": FLAG, "joint": ANY,
         "steps": POSITIVE, "key": ANY,
     }  # fmt: skip
-    VARIABLE: ClassVar[tuple[str, ...]] = ("lines",)
+    VARIABLE: ClassVar[tuple[str, ...]] = ("lines", "joint")
 
     def __init__(self, x: Vector, steps: Vector, key: Key) -> None:
         self.x, self.start, self.steps, self.key = x, x.copy(), steps, key
         self.f = math.inf
         self.lines: Vector = np.empty((0, len(x)))
         self.one_sided = False
+        self.joint: Vector = np.empty(0)
 
 
 class Portfolio(Strategy):
@@ -339,6 +355,7 @@ class Portfolio(Strategy):
         self._waiting: list[Array] = []  # points injected between ask() and tell()
         self.course, self.errors = Course(), ValueNoise()
         self.slopes: QuasiNewton | Interpolation | None = None
+        self.sums: Coordinates | None = None
         self.rival: Strategy | None = None
         self._rivals, self._cover = bool(rivals), bool(cover)
         self.trace, self.rival_trace = Trace(), Trace()
@@ -424,6 +441,13 @@ class Portfolio(Strategy):
         self.course.modelled = True
         return search
 
+    def _new_sums(self, x: Array, f: float) -> Coordinates:
+        """Return a new search by coordinates at ``x``, with value ``f``."""
+        search = Coordinates(x, self.site.steps, rng=self._next_key(), **self._common)
+        search.record.snapshots.stop()
+        search.record.best_fun = f
+        return search
+
     @property
     def _slopes_method(self) -> QuasiNewtonMethod | InterpolationMethod:
         assert self.slopes is not None
@@ -457,6 +481,8 @@ class Portfolio(Strategy):
             return len(self.site.lines)
         if stage == Stage.COVER:
             return self.n
+        if stage == Stage.SPLIT:
+            return (2 if len(self.site.joint) else 3) * len(self.site.lines)
         if stage in LOOKS:
             return 4 * len(self.site.lines) + (stage == Stage.LOOK and step == 0)
         return self.active.batch_size
@@ -482,6 +508,8 @@ class Portfolio(Strategy):
             return site.x + site.lines
         if course.stage == Stage.COVER:
             return self._points_in_box()
+        if course.stage == Stage.SPLIT:
+            return self._points_to_split()
         scales = gate.NEARBY if course.stage == Stage.LOOK_AGAIN else gate.AT_START
         around = gate.points(site.x, site.lines, scales, self._limits, one_sided=site.one_sided)
         return np.vstack((site.x, around)) if course.stage == Stage.LOOK and course.step == 0 else around
@@ -554,8 +582,9 @@ class Portfolio(Strategy):
         record.evaluations += used
         record.failures += search.failures - failures
         record.ranked_values = search.ranked_values
-        if search is self.slopes:
-            course.by_slopes += used
+        if search is self.slopes or search is self.sums:
+            course.by_slopes += used if search is self.slopes else 0
+            course.by_sums += used if search is self.sums else 0
             course.own_best = min(course.own_best, search.best_fun)
         else:
             course.by_ranks += used
@@ -575,6 +604,8 @@ class Portfolio(Strategy):
             self._last_look(finite)
         elif course.stage == Stage.COVER:
             self._begin_at_best()
+        elif course.stage == Stage.SPLIT:
+            self._decide_on_sums(finite)
         elif course.step == 1 or (course.step == 0 and math.isnan(finite[0])):
             self._find_start(finite)
         elif self._begin == "slopes":
@@ -583,9 +614,12 @@ class Portfolio(Strategy):
         else:
             if course.step == 0:
                 site.f = raw.item(0)
-            if not self._is_smooth(finite[len(finite) - 4 * len(site.lines) :], gate.AT_START):
+            around = finite[len(finite) - 4 * len(site.lines) :]
+            if not self._is_smooth(around, gate.AT_START):
                 course.rugged = True
-                if self._may_cover():
+                if self._may_split():
+                    self._split(around[: len(site.lines)])
+                elif self._may_cover():
                     self._enter(Stage.COVER, self.active)
                 else:
                     self._begin_ranks()
@@ -636,6 +670,76 @@ class Portfolio(Strategy):
         self._enter(Stage.RANKS, self.ranks)
         self._set_look(FIRST_LOOK * self.n)
 
+    # Sums over coordinates
+
+    def _may_split(self) -> bool:
+        """Return whether to look at additivity: once, and if the budget suffices to use it."""
+        return not self.course.split and self._left() > COVER_UP_TO * self.n
+
+    def _split(self, joint: Vector) -> None:
+        """Look at additivity along the lines, at whose far ends fun is ``joint``; none if unknown."""
+        self.site.joint = joint.copy()
+        self._enter(Stage.SPLIT, self.active)
+
+    def _points_to_split(self) -> Vector:
+        """Return the far ends of the lines, if their values are unknown, and those of the halves of each."""
+        site = self.site
+        ends = gate.points(site.x, site.lines, gate.AT_START, self._limits, one_sided=site.one_sided)
+        ends = ends[: len(site.lines)]
+        halves = gate.halves(self.generator(4), site.x, ends)
+        return halves if len(site.joint) else np.concatenate((ends, halves))
+
+    def _decide_on_sums(self, values: Vector) -> None:
+        """Search by coordinates if fun is a sum over them; continue as before if not."""
+        site, course, q = self.site, self.course, len(self.site.lines)
+        course.split = True
+        joint = site.joint if len(site.joint) else values[:q]
+        verdict = gate.judge_additivity(joint, values[len(values) - 2 * q :], site.f, self.errors)
+        if verdict.interaction > POSSIBLE:
+            self._continue_without_sums()
+            return
+        self.sums = self._new_sums(site.x, site.f)
+        self.sums.limit(self._left())
+        if verdict.additive:
+            self.sums.method.begin_at(site.f, self.errors, additive=True)
+        else:
+            self.sums.method.begin_at(site.f)
+        self._enter(Stage.SUMS, self.sums)
+
+    def _continue_without_sums(self) -> None:
+        """Continue the search from before the look at additivity."""
+        self.sums = None
+        if self.slopes is None:
+            self._begin_ranks()
+        elif self.slopes.stop():
+            self._continue_from_start()
+        else:
+            self._enter(Stage.SLOPES, self.slopes)
+
+    def _after_sums(self) -> None:
+        """Accept the end of the search by coordinates, or let an evolution strategy continue."""
+        sums = self.sums
+        assert sums is not None
+        reasons = sums.stop()
+        if sums.method.known and not sums.method.additive:
+            self._continue_without_sums()
+            return
+        if not reasons:
+            return
+        self.slopes = None
+        error = sums.method.errors.error(sums.best_fun)
+        exact = error <= max(EXACT * abs(sums.best_fun), UNDERFLOW)
+        if exact and not CONVERGED.isdisjoint(reasons):
+            self._enter(Stage.ENDED, sums)
+        else:
+            self._continue_with(self._ranks_after_sums())
+
+    def _ranks_after_sums(self) -> Strategy:
+        """Return an evolution strategy at the best point, with the steps that coordinates have learned."""
+        assert self.sums is not None
+        steps, self.sums = self.sums.method.root(), None
+        return self._new_ranks(self.record.best_x, steps, self._next_key())
+
     def _may_cover(self) -> bool:
         """Return whether points that cover the box may replace its centre as the start."""
         limits, left = self._limits, self._left()
@@ -684,6 +788,8 @@ class Portfolio(Strategy):
                 self._after_reply()
             case Stage.RIVAL:
                 self._after_rival()
+            case Stage.SUMS:
+                self._after_sums()
 
     def _turn_is_over(self, search: Strategy | None) -> bool:
         assert search is not None
@@ -716,6 +822,8 @@ class Portfolio(Strategy):
             self._slopes_have_ended(reasons)
         elif self._begin == "slopes":
             return
+        elif done >= SPLIT_AFTER * self.n and self._may_split() and not course.modelled:
+            self._split_at_slopes()
         elif math.isinf(course.mark) and done >= course.mark_at:
             course.mark = slopes.best_fun
         elif done < course.next_at or not (course.modelled or self._quasi_newton.phase == Phase.TRIAL):
@@ -727,6 +835,14 @@ class Portfolio(Strategy):
             course.until = max(int(CHALLENGE_SHARE * done), 3 * self.n)
             self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
             self._enter(Stage.CHALLENGE, self.ranks)
+
+    def _split_at_slopes(self) -> None:
+        """Look at additivity around the point of quasi-Newton."""
+        method, site = self._slopes_method, self.site
+        site.x[...], site.f = method.mean, method.f
+        restore({"": self.errors}, collect({"": method.errors}))
+        self._place_lines(gate.random_lines(self.generator(), gate.line_count(self.n), site.steps))
+        self._split(np.empty(0))
 
     def _model_may_help(self) -> bool:
         """Return whether values have errors, and quasi-Newton searches."""
@@ -813,16 +929,23 @@ class Portfolio(Strategy):
             else:
                 self._end_at_minimum()
         elif not self._is_smooth(values, gate.AT_START):
-            self._continue_from_start()
+            self._leave_minimum(values)
         elif np.nanmin(values[len(values) // 2 :], initial=math.inf) < limit:
             self._begin_anew(values)
         elif np.nanmin(values, initial=math.inf) < limit:
-            self._continue_from_start()
+            self._leave_minimum(values)
         elif not self._doubts_minimum(values):
             self._end_at_minimum()
 
+    def _leave_minimum(self, values: Vector) -> None:
+        """Leave a minimum among many, or a kink: by coordinates if fun is a sum, else from x0."""
+        if self._may_split():
+            self._split(values[: len(self.site.lines)])
+        else:
+            self._continue_from_start()
+
     def _continue_from_start(self) -> None:
-        """Leave a minimum among many, or a kink, for an evolution strategy."""
+        """Leave slopes for an evolution strategy that starts at x0."""
         self.course.rugged = True
         self.site.x[...] = self.site.start
         self._continue_with(self._new_ranks(self.site.start, self.site.steps, self._next_key()))
@@ -1048,6 +1171,8 @@ class Portfolio(Strategy):
         A batch of quasi-Newton that would not fit is replaced by generations of an evolution strategy.
         """
         self._budget = self.record.evaluations + evaluations
+        if self.sums is not None:
+            self.sums.limit(evaluations)
         self._fit_budget()
         self._follow(self.active)
 
@@ -1056,9 +1181,10 @@ class Portfolio(Strategy):
 
     def _rows_needed(self) -> int:
         """Return the number of rows without which the next batch is of no use."""
-        slopes = self.slopes
-        if slopes is not None and self.active is slopes and self.course.stage not in LOOKS:
-            return slopes.method.rows_left
+        if self.course.stage not in LOOKS:
+            for search in (self.slopes, self.sums):
+                if search is not None and self.active is search:
+                    return search.method.rows_left
         return self.batch_size
 
     def _fit_budget(self) -> None:
@@ -1075,7 +1201,9 @@ class Portfolio(Strategy):
         course.only_ranks = True
         if course.stage == Stage.RANKS:
             return
-        if self.ranks is None:
+        if self.sums is not None and course.stage == Stage.SUMS:
+            self.ranks = self._ranks_after_sums()
+        elif self.ranks is None:
             if self.course.modelled or self._quasi_newton.progress.iteration:
                 self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
             else:
@@ -1168,6 +1296,7 @@ class Portfolio(Strategy):
         found = {
             "look": course.by_looks,
             self._name_in(Stage.SLOPES): course.by_slopes,
+            self._name_in(Stage.SUMS): course.by_sums,
             self._name_in(Stage.RANKS): course.by_ranks,
         }
         return {name: count for name, count in found.items() if count}
@@ -1182,13 +1311,17 @@ class Portfolio(Strategy):
         course = self.course
         smooth = self._begin == "look" and Stage.SLOPES in course.turns[1::2]
         share = 1.0 if smooth else ROUGH_SHARE if course.converged else 0.0
-        return Division(self._begin, course.by_slopes, course.by_looks, share, course.by_rivals)
+        return Division(
+            self._begin, course.by_slopes, course.by_looks, share, course.by_rivals, course.by_sums
+        )
 
     def _name_in(self, stage: Stage) -> str:
         if stage in LOOKS:
             return "look"
         if stage == Stage.MODEL:
             return Interpolation.name
+        if stage == Stage.SUMS:
+            return Coordinates.name
         return QuasiNewton.name if stage in WITH_SLOPES else _ranks_class(self.n).name
 
     def stop(self) -> dict[str, float]:
@@ -1207,7 +1340,7 @@ class Portfolio(Strategy):
 
     def _searches(self) -> dict[str, Strategy]:
         """Return the present searches, by the prefix of their state."""
-        found = {"slopes": self.slopes, "ranks": self.ranks, "rival": self.rival}
+        found = {"slopes": self.slopes, "sums": self.sums, "ranks": self.ranks, "rival": self.rival}
         return {prefix: search for prefix, search in found.items() if search is not None}
 
     def get_state(self) -> State:
@@ -1220,7 +1353,7 @@ class Portfolio(Strategy):
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restore a state returned by :meth:`get_state` of a portfolio of the same size."""
         own = labels(self._own_parts())
-        given: dict[str, dict[str, Any]] = {"slopes": {}, "ranks": {}, "rival": {}}
+        given: dict[str, dict[str, Any]] = {"slopes": {}, "sums": {}, "ranks": {}, "rival": {}}
         odd = own - set(state)
         for label, value in state.items():
             prefix, _, name = label.partition(".")
@@ -1239,6 +1372,7 @@ class Portfolio(Strategy):
         made, x = self.course.made, self.record.best_x
         new = self._new_model if self.course.modelled else self._new_slopes
         self.slopes = new(x, math.inf) if given["slopes"] else None
+        self.sums = self._new_sums(x, math.inf) if given["sums"] else None
         steps, popsize, rival_popsize = self.site.steps, self.course.popsize, self.course.rival_popsize
         self.ranks = self._new_ranks(x, steps, self.key, popsize) if given["ranks"] else None
         self.rival = self._new_ranks(x, steps, self.key, rival_popsize) if given["rival"] else None
@@ -1246,7 +1380,13 @@ class Portfolio(Strategy):
         for prefix, search in self._searches().items():
             search.set_state(given[prefix])
         stage = self.course.stage
-        active = self.slopes if stage in WITH_SLOPES else self.rival if stage == Stage.RIVAL else self.ranks
+        active: Strategy | None = self.rival if stage == Stage.RIVAL else self.ranks
+        if stage in WITH_SLOPES:
+            active = self.slopes
+        if self.sums is not None:
+            active = self.sums
+        elif stage == Stage.SPLIT:
+            active = self.slopes or self.ranks
         both = stage in (Stage.CHALLENGE, Stage.ATTEMPT, Stage.RACE, Stage.REPLY)
         if active is None or (both and None in (self.slopes, self.ranks)) or (self.rival and not self.ranks):
             raise ValueError("state['course.stage'] contradicts the rest of the state")

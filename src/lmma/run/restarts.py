@@ -62,7 +62,7 @@ class Schedule(ABC):
         counted = [run for run in runs if run.begin != "slopes"]
         if len(counted) > self.restarts:
             return None
-        ranked = [run for run in counted if 2 * run.by_slopes < run.evaluations]
+        ranked = [run for run in counted if 2 * (run.by_slopes + run.by_coordinates) < run.evaluations]
         plan = self.next_population(ranked, key) if ranked else Plan(len(runs), runs[0].popsize)
         return None if plan is None else replace(plan, number=len(runs), begin="ranks")
 
