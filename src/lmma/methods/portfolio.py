@@ -19,7 +19,8 @@ LAST_LOOK  -                      the gate and parabolas where quasi-Newton has 
 MODEL      interpolation          in place of quasi-Newton, from its point and metric: if values have errors,
                                   at the first challenge, or where quasi-Newton is stuck or has converged
 SPLIT      -                      is the function a sum over coordinates (``gate.py``)? Asked once: before an
-                                  evolution strategy starts from x0, or after 30 n evaluations of quasi-Newton
+                                  evolution strategy starts from x0, or when quasi-Newton does not find it
+                                  smooth in single coordinates
 SUMS       coordinates            if it is, until that search ends: ENDED if it has converged, else RANKS
 COVER      -                      if the function is rough and the budget is small: n points that cover the
                                   box, then RANKS from the best of them, with smaller steps
@@ -119,7 +120,7 @@ ROUGH_SHARE = 0.25  # of the evaluations in restarts, for quasi-Newton on a roug
 COVER_UP_TO = 30  # evaluations per variable, of the budget, up to which points cover the box
 COVERED_STEP = 0.5  # step size from the best of them, in units of sigma0
 POSSIBLE = 1e-3  # interaction that the errors of values may explain, which are then measured
-SPLIT_AFTER = 30  # evaluations of quasi-Newton per variable before additivity is looked at
+SPLIT_AFTER = (3, 300)  # evaluations, per variable and at least, before a look at additivity
 WITHIN = 3.0  # standard deviations of an evolution strategy within which its valley extends
 LEAST_STEP = 1e-3  # the same, at least, in units of sigma0
 
@@ -822,7 +823,7 @@ class Portfolio(Strategy):
             self._slopes_have_ended(reasons)
         elif self._begin == "slopes":
             return
-        elif done >= SPLIT_AFTER * self.n and self._may_split() and not course.modelled:
+        elif self._slopes_may_split():
             self._split_at_slopes()
         elif math.isinf(course.mark) and done >= course.mark_at:
             course.mark = slopes.best_fun
@@ -835,6 +836,14 @@ class Portfolio(Strategy):
             course.until = max(int(CHALLENGE_SHARE * done), 3 * self.n)
             self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
             self._enter(Stage.CHALLENGE, self.ranks)
+
+    def _slopes_may_split(self) -> bool:
+        """Return whether to look at additivity during slopes: not while they treat coordinates one by one."""
+        per_variable, least = SPLIT_AFTER
+        enough = self.record.evaluations >= max(per_variable * self.n, least)
+        return (
+            enough and self._may_split() and not (self.course.modelled or self._quasi_newton.model.separable)
+        )
 
     def _split_at_slopes(self) -> None:
         """Look at additivity around the point of quasi-Newton."""
