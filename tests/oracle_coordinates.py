@@ -222,9 +222,11 @@ def search(x, sigma0, draw):
         shortest = np.maximum(1e-13 * w, 4 * np.spacing(np.abs(x)))
         floor = np.maximum(shortest, np.sqrt(100 * eps() / d))
         active = np.flatnonzero(~(rests & (h <= 2 * floor)))
-        if not len(active):
+        settled = improved and zooms < 5 and bool((h <= 1e-6 * spacing)[active].all())
+        if settled or not len(active):
             sweeps += 1
-            if improved and zooms < 5:
+            h[active] = np.maximum(h, np.minimum(floor, 2 * h))[active]
+            if settled:
                 zooms += 1
                 found = yield from scan(x - 10 * spacing, x + 10 * spacing, 80, extend=False)
                 if found is None:

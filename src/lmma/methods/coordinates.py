@@ -35,8 +35,8 @@ evaluated in parallel, change all coordinates at once, whatever their scales, th
 JOINT confirms it: if the gain is below half of the sum, the best coordinate moves alone, and if that happens
 twice, the search ends as not additive. So it does after 40 sweeps if the look did not find f additive.
 
-*Scans.* After a scan x_j moves to the lowest valley found. When all coordinates rest, their surroundings are
-scanned more finely, x +- 10 w/m at 80 points, again and again as long as that lowers f.
+*Scans.* After a scan x_j moves to the lowest valley found. When all steps are small, the surroundings of x are
+scanned more finely, x_j +- 10 w/m at 80 points, again and again as long as that lowers f.
 
 *Steps.* After a sweep h_j is divided by 4 if nothing improved, and follows the move to the minimum of the
 parabola, between h_j/20 and 2 h_j. The first step is 0.2 w, or 0.2 w/m after a scan.
@@ -99,6 +99,7 @@ MOST_LEVELS, LEAST_LEVELS = 200, 10  # of a scan
 RESERVED = 35  # evaluations per coordinate that a scan leaves for sweeps
 ZOOM, ZOOM_LEVELS = 10.0, 80  # distance from x and number of points of a second scan, in units of w/m
 MOST_ZOOMS = 5  # such scans
+SETTLED = 1e-6  # step of a sweep, in units of w/m, below which they begin
 LOWEST = 3  # valleys of each coordinate that are refined
 SECTIONS = 6  # golden sections of each
 GOLDEN = (3 - math.sqrt(5)) / 2
@@ -817,7 +818,7 @@ class CoordinatesMethod(Method):
             self._end("numerical", self.sigma)
             return
         active = np.flatnonzero(sweep.begin(x, self.lower, self.upper, self._error, self._shortest()))
-        if not len(active) and self._zoom():
+        if bool((sweep.h <= SETTLED * self.scan.spacing)[active].all()) and self._zoom():
             return
         if not len(active):
             self._end_at_rest()
@@ -1026,7 +1027,7 @@ def _rows_at_once(n: int, popsize: int) -> int:
 
 
 class Coordinates(Strategy):
-    """Search of sums of functions of one variable, all coordinates in one batch.
+    """Search of sums of functions of one variable, all coordinates at once, O(n) per sample.
 
     Functions such as f(x) = f_1(x_1) + ... + f_n(x_n) are searched along each coordinate at once: valleys are
     scanned over the whole range, then refined by golden sections and parabolas. Many valleys, kinks, jumps
@@ -1034,7 +1035,7 @@ class Coordinates(Strategy):
     if it is not, the search soon ends with the reason ``not_additive``. It uses the values themselves: unlike
     an evolution strategy it is not invariant under increasing transformations of fun.
 
-    A search needs about 50 evaluations per variable if each coordinate has one valley, and 270 otherwise, or
+    A search needs about 50 evaluations per variable if each coordinate has one valley, and 350 otherwise, or
     fewer if ``maxfevals`` says so. Batches have up to 2n rows, or 256, and at most 64 MB.
 
     The range of a coordinate is that of its bounds, or x0 +- 3 sigma0 where a bound is missing. Bounds are
@@ -1053,7 +1054,7 @@ class Coordinates(Strategy):
 
     Examples
     --------
-    >>> es = lmma.Coordinates(np.full(8, 3.0), 1.0, rng=1)
+    >>> es = lmma.Coordinates(np.full(8, 3.0), 2.0, rng=1)
     >>> while not es.stop():
     ...     X = es.ask()
     ...     es.tell(np.sum(X**2 + 10 * (1 - np.cos(2 * np.pi * X)), axis=1))
