@@ -13,6 +13,7 @@ from lmma.numerics.value_noise import ValueNoise
 
 N = 6
 START = np.random.default_rng(5).uniform(-3, 3, N)
+ROTATION = np.linalg.qr(np.random.default_rng(6).standard_normal((N, N)))[0]
 
 
 def sphere(X):
@@ -31,12 +32,30 @@ def rastrigin(X):
     return (X**2 - 10 * np.cos(2 * np.pi * X) + 10).sum(axis=-1)
 
 
+def rotated_rastrigin(X):
+    return rastrigin(X @ ROTATION)
+
+
+def six_digits(X):
+    return np.array([float(f"{value:.5e}") for value in np.atleast_1d(rastrigin(X))])
+
+
+def noisy_in_the_sixth_digit(X):
+    bits = np.frombuffer(np.ascontiguousarray(X).tobytes(), dtype=np.uint64).reshape(len(X), -1)
+    numbers = (np.bitwise_xor.reduce(bits * np.uint64(0x9E3779B97F4A7C15), axis=1) >> np.uint64(11)) / 2.0**53
+    return rastrigin(X) * (1 + 1e-6 * (2 * numbers - 1))
+
+
 def kinked(X):
     return np.abs(X).sum(axis=-1)
 
 
 def stairs(X):
     return np.floor(4 * np.abs(X)).sum(axis=-1)
+
+
+def rotated_stairs(X):
+    return stairs(X @ ROTATION)
 
 
 def kinked_far_away(X):
@@ -135,13 +154,16 @@ def test_slopes_solve_a_smooth_function_in_a_few_evaluations():
 
 def test_a_rough_function_is_searched_by_ranks_as_if_there_were_nothing_else():
     es, alone = strategy(), lmma.PulseFull(START, 1.0, rng=1)
-    es.tell(stairs(es.ask()))  # the look
-    assert es.course.stage == Stage.RANKS
+    stages = []
+    while es.course.stage != Stage.RANKS:
+        stages.append(Stage(es.course.stage))
+        es.tell(rotated_stairs(es.ask()))
+    assert stages == [Stage.LOOK, Stage.SPLIT, Stage.SUMS, Stage.SUMS]  # whole numbers hide the interaction
     for _ in range(10):
         X = es.ask()
         assert np.array_equal(X, alone.ask())
-        es.tell(stairs(X))
-        alone.tell(stairs(X))
+        es.tell(rotated_stairs(X))
+        alone.tell(rotated_stairs(X))
 
 
 def test_a_race_that_slopes_lose_leaves_the_evolution_strategy_untouched():
@@ -150,7 +172,7 @@ def test_a_race_that_slopes_lose_leaves_the_evolution_strategy_untouched():
     while es.evaluations < 6000 and not es.stop():
         before = es.course.stage
         X = es.ask()
-        values = rastrigin(X)
+        values = rotated_rastrigin(X)
         if before == Stage.RANKS:
             if alone is None:
                 alone = lmma.PulseFull(START, 3.0, rng=1)
@@ -224,12 +246,78 @@ def test_evaluations_are_counted_by_part():
     assert result.history["slopes"][-1] == result.parts["slopes"]
 
 
+# Sums over coordinates
+
+
+@pytest.mark.parametrize("fun", [rastrigin, six_digits, noisy_in_the_sixth_digit])
+@pytest.mark.parametrize("bounds", [[-5, 5], None])
+def test_a_sum_with_many_valleys_is_solved_by_coordinates(fun, bounds):
+    """A scan takes up to 200 levels, golden sections 18, sweeps some 35 evaluations per variable."""
+    result = lmma.minimize(fun, START, 2.0, bounds=bounds, vectorized=True, rng=1)
+    assert rastrigin(result.x) < 1e-6
+    assert result.nfev < 400 * N
+    assert result.parts["coordinates"] > result.nfev / 2
+    assert result.success
+
+
+@pytest.mark.parametrize("fun", [rotated_rastrigin, rotated_stairs, rosenbrock])
+def test_what_is_no_sum_is_asked_once(fun):
+    es, looks = strategy(sigma0=2.0), 0
+    while not es.stop() and es.evaluations < 2000:
+        X = es.ask()
+        looks += es.course.stage == Stage.SPLIT
+        assert es.course.stage != Stage.SUMS
+        es.tell(fun(X))
+    assert looks == 1
+
+
+def test_slopes_in_separable_mode_are_not_asked_for_additivity():
+    es = strategy()
+    while not es.stop():
+        es.tell(ellipsoid(es.ask()))
+        assert es.course.stage != Stage.SPLIT
+
+
+def test_a_sum_that_ends_early_hands_over_its_steps():
+    """A sum, but for a hill where all coordinates are best: an evolution strategy continues."""
+
+    def fun(X):
+        return rastrigin(X) + 200 * np.exp(-(X**2).sum(axis=-1) / 2)
+
+    es, stages = strategy(x0=np.full(N, 4.6), sigma0=2.0, bounds=[-5, 5]), []
+    while not es.stop() and es.evaluations < 20_000:
+        X = es.ask()
+        stages.append(Stage(es.course.stage))
+        es.tell(fun(X))
+        if stages[-1] == Stage.SUMS and es.course.stage == Stage.RANKS:
+            steps, best = np.broadcast_to(es.ranks.steps, N), es.best_fun
+            assert steps.max() <= 1  # a tenth of the width
+            assert np.array_equal(es.ranks.mean, es.best_x)
+    assert Stage.RANKS in stages[stages.index(Stage.SUMS) :]
+    assert es.best_fun <= best
+
+
+@pytest.mark.parametrize("budget", [200, 400, 1000])
+def test_a_sum_within_a_budget(budget):
+    result = lmma.minimize(rastrigin, START, 2.0, bounds=[-5, 5], vectorized=True, rng=1, maxfevals=budget)
+    assert result.nfev <= budget
+    assert result.fun < float(rastrigin(START))
+
+
 # Interruptions and limits
 
 
 @pytest.mark.parametrize(
     ("fun", "batches"),
-    [(ellipsoid, 40), (rosenbrock, 200), (rastrigin, 300), (kinked_far_away, 200), (valley, 300)],
+    [
+        (ellipsoid, 40),
+        (rosenbrock, 200),
+        (rastrigin, 300),
+        (rotated_rastrigin, 300),
+        (six_digits, 200),
+        (kinked_far_away, 200),
+        (valley, 300),
+    ],  # fmt: skip
 )
 def test_a_portfolio_resumed_after_any_batch_equals_the_unbroken_one(fun, batches):
     es, stages = strategy(), set()

@@ -35,8 +35,8 @@ evaluated in parallel, change all coordinates at once, whatever their scales, th
 JOINT confirms it: if the gain is below half of the sum, the best coordinate moves alone, and if that happens
 twice, the search ends as not additive. So it does after 40 sweeps if the look did not find f additive.
 
-*Scans.* After a scan x_j moves to the lowest valley found. When all steps are small, the surroundings of x are
-scanned more finely, x_j +- 10 w/m at 80 points, again and again as long as that lowers f.
+*Scans.* After a scan x_j moves to the lowest valley found. When all steps are small, the surroundings of x
+are scanned more finely, x_j +- 10 w/m at 80 points, again and again as long as that lowers f.
 
 *Steps.* After a sweep h_j is divided by 4 if nothing improved, and follows the move to the minimum of the
 parabola, between h_j/20 and 2 h_j. The first step is 0.2 w, or 0.2 w/m after a scan.

@@ -718,7 +718,10 @@ class Portfolio(Strategy):
             self._enter(Stage.SLOPES, self.slopes)
 
     def _after_sums(self) -> None:
-        """Accept the end of the search by coordinates, or let an evolution strategy continue."""
+        """Accept the end of the search by coordinates, or let an evolution strategy continue.
+
+        It continues, too, if the gains of all coordinates together once fell short of their sum.
+        """
         sums = self.sums
         assert sums is not None
         reasons = sums.stop()
@@ -730,7 +733,7 @@ class Portfolio(Strategy):
         self.slopes = None
         error = sums.method.errors.error(sums.best_fun)
         exact = error <= max(EXACT * abs(sums.best_fun), UNDERFLOW)
-        if exact and not CONVERGED.isdisjoint(reasons):
+        if exact and not sums.method.sweep.shortfalls and not CONVERGED.isdisjoint(reasons):
             self._enter(Stage.ENDED, sums)
         else:
             self._continue_with(self._ranks_after_sums())
