@@ -317,7 +317,7 @@ def test_a_sum_within_a_budget(budget):
         (six_digits, 200),
         (kinked_far_away, 200),
         (valley, 300),
-    ],  # fmt: skip
+    ],
 )
 def test_a_portfolio_resumed_after_any_batch_equals_the_unbroken_one(fun, batches):
     es, stages = strategy(), set()
