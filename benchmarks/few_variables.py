@@ -32,9 +32,9 @@ BUDGETS = (5, 10, 30, 100, 300, 1000, 2000, 3000, 10_000)  # times n
 GROUPS = ((1, 5), (6, 9), (10, 14), (15, 19), (20, 24), (1, 24))
 METHODS = (
     "auto", "ranks", "acma-es", "pycma", "slsqp-pycma", "bfgs", "newuoa", "cobyla", "cobyqa", "py-bobyqa",
-    "de", "crfmnes",
+    "de", "crfmnes", "pycma-bipop", "biteopt", "quasi-newton",
 )  # fmt: skip
-OURS = ("auto", "ranks", "acma-es")
+OURS = ("auto", "ranks", "acma-es", "quasi-newton")
 
 
 class Done(BaseException):
@@ -77,11 +77,11 @@ def run(fun: Watched, method: str, box: bool, seed: int) -> None:
     rng, first = np.random.default_rng(seed), True
     while True:
         x0 = np.zeros(fun.n) if first else rng.uniform(-4, 4, fun.n)
-        if method == "pycma" or (method == "slsqp-pycma" and not first):
+        if method in ("pycma", "pycma-bipop") or (method == "slsqp-pycma" and not first):
             import cma
 
             options = {"verbose": -9, "verb_log": 0, "seed": seed} | ({"bounds": [-5, 5]} if box else {})
-            cma.fmin2(fun, np.zeros(fun.n), 2.0, options, restarts=9)
+            cma.fmin2(fun, np.zeros(fun.n), 2.0, options, restarts=9, bipop=method == "pycma-bipop")
         elif method in ("bfgs", "slsqp-pycma"):
             from scipy.optimize import minimize
 
@@ -120,6 +120,8 @@ def model_based_or_global(fun: Watched, method: str, x0: np.ndarray, box: bool, 
         from scipy.optimize import differential_evolution
 
         differential_evolution(fun, limits, seed=seed, polish=False, maxiter=10**6, tol=0)
+    elif method == "biteopt":
+        biteopt(fun, x0, seed)
     else:
         from fcmaes import crfmnes
         from scipy.optimize import Bounds
@@ -127,6 +129,27 @@ def model_based_or_global(fun: Watched, method: str, x0: np.ndarray, box: bool, 
         bounds = Bounds([-5] * fun.n, [5] * fun.n) if box else None
         crfmnes.minimize(fun, bounds, x0, 2.0, max_evaluations=10**6,
                          rg=np.random.Generator(np.random.MT19937(seed)))  # fmt: skip
+
+
+def biteopt(fun: Watched, x0: np.ndarray, seed: int) -> None:
+    """Minimise with BiteOpt of fcmaes, which needs a box and cannot be interrupted."""
+    from fcmaes import bitecpp
+    from scipy.optimize import Bounds
+
+    ended = []
+
+    def one(x: np.ndarray) -> float:
+        if not ended:
+            try:
+                return fun(x)
+            except Done:
+                ended.append(True)
+        return math.inf
+
+    bitecpp.minimize(one, Bounds([-5] * fun.n, [5] * fun.n), x0, max_evaluations=fun.budget - fun.calls,
+                     rg=np.random.Generator(np.random.MT19937(seed)))  # fmt: skip
+    if ended:
+        raise Done
 
 
 def newuoa(fun: Watched, x0: np.ndarray, box: bool) -> None:
