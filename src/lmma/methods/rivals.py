@@ -8,7 +8,7 @@ one at a time:
                      or      gains do not fade:  f(t/1.5) - f(t) >= (f(t/2.25) - f(t/1.5)) / 2
                      or      it will converge within twice its age, at the rate at which its values approach
                              one another
-                     or      less than 100 n evaluations, or a fifth of the budget, have been used
+                     or      it has used less than 100 n evaluations, or the run a fifth of its budget
 
     a rival gets the next generation  if the search creeps and  E < share T
         E evaluations of rivals, T of all;  share = 1/2 on a rugged function, 1/20 elsewhere
@@ -103,7 +103,7 @@ def creeps(trace: Trace, search: Strategy, evaluations: int, budget: float) -> b
     ``evaluations`` are all so far, ``budget`` those of the run.
     """
     early = EARLY * budget if math.isfinite(budget) else 0.0
-    if evaluations < max(early, FIRST * search.n):
+    if evaluations < early or search.evaluations < FIRST * search.n:
         return False
     age, best = search.evaluations, search.best_fun
     before, recent = trace.best_at(age / RECENT**2), trace.best_at(age / RECENT)
