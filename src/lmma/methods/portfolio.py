@@ -866,7 +866,7 @@ class Portfolio(Strategy):
 
     def _after_duel(self) -> None:
         """Let the evolution strategy take over that is ahead at each age; return to slopes otherwise."""
-        (slopes, ranks), course = self._both(), self.course
+        slopes, ranks = self._both()
         first, last = (int(age * self.n) for age in DUEL_AGES)
         age = ranks.evaluations
         behind = ranks.best_fun > self.trace.best_at(age)
