@@ -35,7 +35,7 @@ import lmma
 from lmma_lab import rugged
 
 BUDGETS = (10, 30, 100, 300, 1000)  # times n
-SOLVED = 1e-8  # values this close to the best known are equal, relative to it where it exceeds 1
+SOLVED = 1e-8  # values this close to the best known or found are equal, relative to it where it exceeds 1
 OURS = {"auto": {}, "ranks": {"values": "ranks"}}
 
 
@@ -226,12 +226,15 @@ def make_runs(given: argparse.Namespace) -> None:
 
 def values_at(records: list[dict[str, Any]], each: bool) -> dict[tuple[str, str, int], dict[str, float]]:
     """Return values by (problem, method, seed) and budget; values as good as the best known are equal."""
+    lowest: dict[str, float] = {}
+    for record in records:
+        known = lowest.get(record["problem"], rugged.get(record["problem"]).best)
+        lowest[record["problem"]] = min(known, *record["best"].values())
     found: dict[tuple[str, str, int], dict[str, float]] = {}
     for record in records:
         if record["each"] == each:
-            best = rugged.get(record["problem"]).best
-            lowest = best + SOLVED * max(1, abs(best)) if math.isfinite(best) else best
-            values = {budget: max(value, lowest) for budget, value in record["best"].items()}
+            best = lowest[record["problem"]]
+            values = {k: max(value, best + SOLVED * max(1, abs(best))) for k, value in record["best"].items()}
             found.setdefault((record["problem"], record["method"], record["seed"]), {}).update(values)
     return found
 
