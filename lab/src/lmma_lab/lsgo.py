@@ -25,7 +25,7 @@ KINDS = (
 )  # fmt: skip
 HALF_WIDTHS = {"elliptic": 100.0, "rastrigin": 5.0, "ackley": 32.0, "schwefel": 100.0, "rosenbrock": 100.0}
 OVERLAP = 5  # of neighbouring groups of f13 and f14
-BLOCK = 16  # rows; their coordinates and intermediate arrays stay in the cache
+BLOCK = 16  # rows; their coordinates and intermediate arrays stay in the cache and are allocated once
 
 
 def _sine_coefficients(period: float, count: int) -> list[float]:
@@ -40,22 +40,24 @@ def _sine_coefficients(period: float, count: int) -> list[float]:
 
 
 _SINE, _HALF_SINE = _sine_coefficients(1, 10), _sine_coefficients(2, 8)
+_CYCLES = 1 / (2 * math.pi)
 
 
-def _sine(x: Array, coefficients: list[float]) -> Array:
-    """Return the sine of x, in periods, up to its sign where x is in half periods; x is overwritten.
+def _sine(x: Array, coefficients: list[float], square: Array, out: Array) -> Array:
+    """Return in ``out`` the sine of x, given in periods; x and ``square`` are overwritten.
 
-    A polynomial: NumPy's sine takes four times as long in double precision. The error is below 1e-14.
+    Of half periods, the sign is arbitrary. NumPy's sine of double precision takes five times as long as this
+    polynomial, whose error is below 1e-13.
     """
-    x -= np.rint(x)
-    square = x * x
-    found = square * coefficients[-1]
+    x -= np.rint(x, out=square)
+    np.multiply(x, x, out=square)
+    np.multiply(square, coefficients[-1], out=out)
     for c in coefficients[-2:0:-1]:
-        found += c
-        found *= square
-    found += coefficients[0]
-    found *= x
-    return found
+        out += c
+        out *= square
+    out += coefficients[0]
+    out *= x
+    return out
 
 
 def _data(number: int, what: str) -> Array:
@@ -68,7 +70,7 @@ def _data(number: int, what: str) -> Array:
 
 
 class LSGO:
-    """Function ``number`` of the suite, with its box and its minimum of 0 (f14: unknown).
+    """Function ``number`` of the suite, with its box and its minimum of 0 (f14: unknown); not thread-safe.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ class LSGO:
         self.upper = HALF_WIDTHS[self.kind]
         self.lower = -self.upper
         shift = _data(number, "xopt")
-        self._rotations: list[Array | None] = [None]
+        self._rotations: list[Array] = []
         if number in (1, 2, 3, 12, 15):
             sizes, self._order, self._weights = np.array([self.n]), None, np.ones(1)
         else:
@@ -97,6 +99,7 @@ class LSGO:
         self._skew, self._scale = 0.2 * place, 10 ** (0.5 * place)
         self._repeated = np.repeat(self._weights, sizes)
         self._elliptic = 1e6**place * self._repeated
+        self._work = np.empty((6, BLOCK, sizes.sum()))
 
     def _groups(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Array]:
         """Return sizes, coordinates in the order of groups, and weights; the last may be separable."""
@@ -120,20 +123,31 @@ class LSGO:
         return np.concatenate([self._block(x[k : k + BLOCK]) for k in range(0, len(x), BLOCK)])
 
     def _block(self, x: Array) -> Array:
-        z = (x if self._order is None else x[:, self._order]) - self._shift
+        z = self._work[0, : len(x)]
+        if self._order is None:
+            np.subtract(x, self._shift, out=z)
+        else:
+            np.take(x, self._order, axis=1, out=z, mode="clip")  # without clipping, `take` copies
+            z -= self._shift
         for start, size, rotation in zip(self._starts, self._sizes, self._rotations, strict=False):
-            if rotation is not None:
-                z[:, start : start + size] = z[:, start : start + size] @ rotation
+            z[:, start : start + size] = z[:, start : start + size] @ rotation
         return np.asarray(getattr(self, f"_{self.kind}_values")(z))
 
-    def _transformed(self, z: Array, skewed: bool = True) -> Array:
-        """Return T_osz of z and, if ``skewed``, T_asy of it with 0.2."""
-        positive = z > 0
-        log = np.abs(z)
-        np.maximum(log, 1e-300, out=log)  # for T_osz(0) = 0
+    def _transform(self, z: Array, skewed: bool = True) -> None:
+        """Apply T_osz and, if ``skewed``, T_asy with 0.2, in place."""
+        log, positive, waves, cycles, square = self._work.reshape(6, -1)[1:, : z.size].reshape(5, *z.shape)
+        positive[...] = z > 0
+        np.abs(z, out=log)
+        log += 1e-300  # T_osz(0) is 0
         np.log(log, out=log)
-        waves = _sine(np.where(positive, 10 / (2 * math.pi), 5.5 / (2 * math.pi)) * log, _SINE)
-        waves += _sine(np.where(positive, 7.9 / (2 * math.pi), 3.1 / (2 * math.pi)) * log, _SINE)
+        # Frequencies of 5.5 and 3.1 below zero, 10 and 7.9 above.
+        np.multiply(log, positive, out=z)
+        np.multiply(z, 4.5 * _CYCLES, out=cycles)
+        cycles += np.multiply(log, 5.5 * _CYCLES, out=waves)
+        _sine(cycles, _SINE, square, out=waves)
+        z *= 4.8 * _CYCLES
+        z += np.multiply(log, 3.1 * _CYCLES, out=cycles)
+        waves += _sine(z, _SINE, square, out=cycles)
         waves *= 0.049
         log += waves
         if skewed:
@@ -143,42 +157,50 @@ class LSGO:
             waves *= positive
             waves += 1
             log *= waves
-        np.exp(log, out=log)
-        return np.copysign(log, z, out=log)
+        np.exp(log, out=z)
+        positive *= 2
+        positive -= 1
+        z *= positive
+
+    def _ripple(self, z: Array) -> Array:
+        """Return sin(pi z)^2, which is (1 - cos(2 pi z))/2 without cancellation; z is overwritten."""
+        waves, square = self._work[1:3, : len(z)]
+        _sine(z, _HALF_SINE, square, out=waves)
+        waves *= waves
+        return np.asarray(waves)
 
     def _sums(self, terms: Array) -> Array:
         """Return sums over groups, (rows, n) -> (rows, groups)."""
         return np.asarray(np.add.reduceat(terms, self._starts, axis=1))
 
     def _elliptic_values(self, z: Array) -> Array:
-        z = self._transformed(z, skewed=False)
-        return np.asarray((z * z) @ self._elliptic)
+        self._transform(z, skewed=False)
+        z *= z
+        return np.asarray(z @ self._elliptic)
 
     def _rastrigin_values(self, z: Array) -> Array:
-        """Sum z^2 + 20 sin(pi z)^2, which is z^2 - 10 cos(2 pi z) + 10 without cancellation."""
-        z = self._transformed(z)
+        self._transform(z)
         z *= self._scale
-        terms = z * z
-        waves = _sine(z, _HALF_SINE)
-        waves *= waves
-        waves *= 20
-        terms += waves
-        return np.asarray(self._sums(terms) @ self._weights)
+        squares = np.multiply(z, z, out=self._work[3, : len(z)])
+        ripple = self._ripple(z)
+        ripple *= 20
+        squares += ripple
+        return np.asarray(squares @ self._repeated)
 
     def _ackley_values(self, z: Array) -> Array:
-        z = self._transformed(z)
+        self._transform(z)
         z *= self._scale
-        root = np.sqrt(self._sums(z * z) / self._sizes)
-        waves = _sine(z, _HALF_SINE)
-        waves *= waves
-        ripple = self._sums(waves) / self._sizes
+        squares = np.multiply(z, z, out=self._work[3, : len(z)])
+        root = np.sqrt(self._sums(squares) / self._sizes)
+        ripple = self._sums(self._ripple(z)) / self._sizes
         return np.asarray(-(20 * np.expm1(-0.2 * root) + math.e * np.expm1(-2 * ripple)) @ self._weights)
 
     def _schwefel_values(self, z: Array) -> Array:
         """Sum squared partial sums of groups; the separable group of f7 is a sphere."""
         end = self._starts[-1] if self.number == 7 else z.shape[1]
         sphere = np.einsum("rc,rc->r", z[:, end:], z[:, end:])
-        z = self._transformed(z[:, :end])
+        z = np.ascontiguousarray(z[:, :end])
+        self._transform(z)
         for start, size in zip(self._starts, self._sizes, strict=True):
             np.cumsum(z[:, start : start + size], axis=1, out=z[:, start : start + size])
         z *= z
