@@ -108,5 +108,13 @@ def test_three_monomers_have_the_energy_of_one_bend_and_one_pair():
     assert_allclose(rugged.ab_protein(np.array([[bend]])), expected, rtol=1e-12)
 
 
+def test_a_protein_of_21_monomers_has_the_lowest_energy_published():
+    bends = [
+        -0.5141, 1.9379, -0.4706, 0.3642, -0.1884, -1.6597, 1.9437, -0.4475, 0.3556, 0.3125,
+        1.8079, 0.9489, -0.114, -1.6647, 1.9432, -0.4372, 0.3474, -0.2249, -1.2769,
+    ]  # fmt: skip
+    assert_allclose(rugged.ab_protein(np.array([bends])), -6.1980, atol=1e-4)
+
+
 def test_rana_has_the_published_value_at_a_corner():
     assert_allclose(rugged.rana(np.full((1, 20), -512.0)), -511.708, atol=1e-3)
