@@ -6,10 +6,11 @@
 
 The problems are those of lmma_lab.rugged. `held-out` is for reports: choose constants on `tuning`.
 Every method searches the unit cube, from the same start: the centre of the box, or a random point where the
-centre is degenerate. One run of 1000 n gives the values at all budgets; with --each-budget every budget is
-a run of its own, whose method knows it. A run that ends early is followed by others from random points.
-A method may have options of lmma.minimize after a colon. Finished runs are kept as lines of a file and not
-made again. Needs SciPy and, for some methods, `pip install cma cmaes fcmaes`.
+centre is degenerate. One run of 1000 n gives the values at all budgets. With --each-budget every budget is a
+run of its own, whose method knows it, and the table takes the values of such runs where they exist. A run
+that ends early is followed by others from random points. A method may have options of lmma.minimize after a
+colon. Finished runs are kept as lines of a file and not made again. Needs SciPy and, for some methods,
+`pip install cma cmaes fcmaes`.
 """
 
 from __future__ import annotations
@@ -225,14 +226,17 @@ def make_runs(given: argparse.Namespace) -> None:
 
 
 def values_at(records: list[dict[str, Any]], each: bool) -> dict[tuple[str, str, int], dict[str, float]]:
-    """Return values by (problem, method, seed) and budget; values as good as the best known are equal."""
+    """Return values by (problem, method, seed) and budget; values as good as the best known are equal.
+
+    If ``each``, values of runs that knew their budget replace those of longer runs.
+    """
     lowest: dict[str, float] = {}
     for record in records:
         known = lowest.get(record["problem"], rugged.get(record["problem"]).best)
         lowest[record["problem"]] = min(known, *record["best"].values())
     found: dict[tuple[str, str, int], dict[str, float]] = {}
-    for record in records:
-        if record["each"] == each:
+    for record in sorted(records, key=lambda record: record["each"]):
+        if each or not record["each"]:
             best = lowest[record["problem"]]
             values = {k: max(value, best + SOLVED * max(1, abs(best))) for k, value in record["best"].items()}
             found.setdefault((record["problem"], record["method"], record["seed"]), {}).update(values)
