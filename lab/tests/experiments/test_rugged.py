@@ -77,6 +77,29 @@ def test_a_pair_of_silicon_atoms_has_half_its_bond_from_each():
     assert_allclose(rugged.tersoff(np.array([[0, 0, 0, 0, distance, 0]])), expected, rtol=1e-12)
 
 
+def test_tersoff_agrees_with_the_loops_of_its_definition():
+    # Atoms within 3 of each other, so that bonds, their neighbours and the width of the cutoff all occur.
+    atoms = np.random.default_rng(4).uniform(0, 4, (6, 3))
+    r = np.linalg.norm(atoms[:, None] - atoms, axis=-1)
+
+    def cutoff(a):
+        return 1.0 if a < 2.8 else 0.0 if a > 3.2 else 0.5 - 0.5 * math.sin(math.pi / 2 * (a - 3) / 0.2)
+
+    energy = 0.0
+    for i in range(6):
+        for j in set(range(6)) - {i}:
+            zeta = 0.0
+            for k in set(range(6)) - {i, j}:
+                cosine = (r[i, k] ** 2 + r[i, j] ** 2 - r[k, j] ** 3) / (2 * r[i, k] * r[i, j])
+                angular = 1 + (4.8381 / 2.0417) ** 2 - 4.8381**2 / (2.0417**2 + cosine**2)
+                zeta += cutoff(r[i, k]) * angular * math.exp(1.3258**3 * (r[i, j] - r[i, k]) ** 3)
+            with np.errstate(over="ignore"):  # an order of zero
+                order = (1 + np.float64(0.33675 * zeta) ** 22.956) ** (-0.5 / 22.956)
+            pair = 3264.7 * math.exp(-3.2394 * r[i, j]) - order * 95.373 * math.exp(-1.3258 * r[i, j])
+            energy += cutoff(r[i, j]) * pair / 2
+    assert_allclose(rugged.tersoff(atoms.reshape(1, -1)), energy, rtol=1e-12)
+
+
 def test_radar_agrees_with_the_loops_of_its_definition():
     x = rugged.get("radar").start(1)
     n, sums = len(x), []
