@@ -148,15 +148,16 @@ def search(x, sigma0, draw):
         shortfalls += expected > least and not math.isnan(value)
 
     def scan(low, high, levels, extend):
-        """The lowest of three valleys of each coordinate, after golden sections; None without any."""
+        """The lowest of five valleys of each coordinate, after golden sections; None without any."""
         nonlocal w
         found = [[] for _ in range(n)]  # (value, order, place, left, right) of each valley
         columns, ends, extension = np.arange(n), (low.copy(), high.copy()), 0
         while True:
             count, P, V = -(-256 // len(columns)), [low], [np.full(len(columns), INF)]
+            shift = draw(batch - 1, 5).random(len(columns))
             for level in range(0, levels, count):
                 rows = min(count, levels - level)
-                part = level + np.arange(rows)[:, None] + draw(batch - 1, 5).random((rows, len(columns)))
+                part = level + np.arange(rows)[:, None] + shift
                 places = low + (high - low) * (part / levels)
                 v = yield from one_by_one(np.tile(columns, rows), places.ravel())
                 P.extend(places)
@@ -167,7 +168,7 @@ def search(x, sigma0, draw):
                 for i in range(1, levels + 1):
                     if V[i, c] <= V[i - 1, c] and V[i, c] <= V[i + 1, c] and V[i, c] < INF:
                         found[j].append((V[i, c], len(found[j]), P[i, c], P[i - 1, c], P[i + 1, c]))
-                found[j] = [(v, k, *rest) for k, (v, _, *rest) in enumerate(sorted(found[j])[:3])]
+                found[j] = [(v, k, *rest) for k, (v, _, *rest) in enumerate(sorted(found[j])[:5])]
                 if extend and found[j]:
                     near = 0.1 * (high - low)[c]
                     if found[j][0][2] < low[c] + near and low[c] == ends[0][j]:
@@ -182,11 +183,11 @@ def search(x, sigma0, draw):
             for j, b, e in beyond:
                 ends[0][j], ends[1][j] = min(ends[0][j], b), max(ends[1][j], e)
         w = ends[1] - ends[0] if extend else w
-        all_of = [(k, j) for k in range(3) for j in range(n) if k < len(found[j])]
+        all_of = [(k, j) for k in range(5) for j in range(n) if k < len(found[j])]
         if not all_of:
             return None
         brackets = {(k, j): [found[j][k][i] for i in (3, 2, 4, 0)] for k, j in all_of}
-        for _ in range(6):
+        for _ in range(4):
             q = [
                 p + (3 - math.sqrt(5)) / 2 * ((b if b - p > p - a else a) - p)
                 for a, p, b, _ in (brackets[at] for at in all_of)
@@ -198,7 +199,7 @@ def search(x, sigma0, draw):
                     brackets[at] = [p, place, b, value] if place > p else [a, place, p, value]
                 else:
                     brackets[at] = [a, p, place, u] if place > p else [place, p, b, u]
-        best = [min((brackets[k, j][::-1] for k in range(3) if (k, j) in brackets), key=lambda t: t[0],
+        best = [min((brackets[k, j][::-1] for k in range(5) if (k, j) in brackets), key=lambda t: t[0],
                     default=None) for j in range(n)]  # fmt: skip
         y, gains = x.copy(), np.zeros(n)
         for j in range(n):

@@ -22,8 +22,8 @@ START       1; 4 on failure     value at x0, or at points near it if that fails
 NOISE       8                   values at tiny, equal distances on a random line: eps
 LOOK        12                  is f additive? See ``gate.py``
 VALLEYS     40 max(2, k/100)    a grid over the ranges of a few coordinates: do they have several valleys?
-SCAN        m k                 if so: random points over all ranges, one in each of m equal parts
-GOLDEN      3 k, six times      golden sections of the 3 lowest valleys of each coordinate
+SCAN        m k                 if so: m points at equal distances in every range, from a random one on
+GOLDEN      5 k, four times     golden sections of the 5 lowest valleys of each coordinate
 SWEEP       2 k                 x_j +- h_j
 PARABOLA    k                   minimum of the parabola through these two values and f, by coordinate
 JOINT       1                   the best point of every coordinate, taken together
@@ -35,8 +35,8 @@ evaluated in parallel, change all coordinates at once, whatever their scales, th
 JOINT confirms it: if the gain is below half of the sum, the best coordinate moves alone, and if that happens
 twice, the search ends as not additive. So it does after 40 sweeps if the look did not find f additive.
 
-*Scans.* After a scan x_j moves to the lowest valley found. When all steps are small, the surroundings of x are
-scanned more finely, x_j +- 10 w/m at 80 points, again and again as long as that lowers f.
+*Scans.* After a scan x_j moves to the lowest valley found. When all steps are small, the surroundings of x
+are scanned more finely, x_j +- 10 w/m at 80 points, again and again as long as that lowers f.
 
 *Steps.* After a sweep h_j is divided by 4 if nothing improved, and follows the move to the minimum of the
 parabola, between h_j/20 and 2 h_j. The first step is 0.2 w, or 0.2 w/m after a scan.
@@ -73,6 +73,7 @@ from lmma.numerics.state import (
     FINITE,
     FLAG,
     NOT_NEGATIVE,
+    UNIT,
     VALUE,
     Declared,
     Range,
@@ -100,8 +101,8 @@ RESERVED = 35  # evaluations per coordinate that a scan leaves for sweeps
 ZOOM, ZOOM_LEVELS = 10.0, 80  # distance from x and number of points of a second scan, in units of w/m
 MOST_ZOOMS = 5  # such scans
 SETTLED = 1e-6  # step of a sweep, in units of w/m, below which they begin
-LOWEST = 3  # valleys of each coordinate that are refined
-SECTIONS = 6  # golden sections of each
+LOWEST = 5  # valleys of each coordinate that are refined
+SECTIONS = 4  # golden sections of each
 GOLDEN = (3 - math.sqrt(5)) / 2
 EXTENSIONS = 3  # scans beyond the end of a range
 NEAR_END = 0.1  # distance of the lowest valley from that end, in units of the scanned interval
@@ -245,15 +246,15 @@ class Scan:
         Number of points per coordinate, and how many of them have values.
     columns : ndarray, (c,)
         The scanned coordinates.
-    low, high : ndarray, (c,)
-        The interval that is scanned.
+    low, high, shift : ndarray, (c,)
+        The interval that is scanned, and where in the first of its equal parts the first point lies.
     spacing : ndarray, (k,)
         Distance of the levels of the first scan.
     improved : bool
         Whether the last scan has lowered f.
     last_places, last_values : ndarray, (2, c)
         The last two points of each coordinate.
-    places, values, left, right : ndarray, (3, k)
+    places, values, left, right : ndarray, (5, k)
         The lowest valleys of each coordinate, the lowest first: their places, their values (infinite if there
         are fewer), and the neighbours that enclose them.
     extension, section, zooms : int
@@ -261,12 +262,12 @@ class Scan:
     """
 
     STATE: ClassVar[Declared] = {
-        "levels": COUNT, "level": COUNT, "columns": COUNT, "low": FINITE, "high": FINITE,
+        "levels": COUNT, "level": COUNT, "columns": COUNT, "low": FINITE, "high": FINITE, "shift": UNIT,
         "last_places": FINITE, "last_values": VALUE, "places": FINITE, "values": VALUE, "left": FINITE,
-        "right": FINITE, "extension": COUNT, "section": COUNT, "zooms": COUNT,
-        "spacing": NOT_NEGATIVE, "improved": FLAG,
+        "right": FINITE, "extension": COUNT, "section": COUNT, "zooms": COUNT, "spacing": NOT_NEGATIVE,
+        "improved": FLAG,
     }  # fmt: skip
-    VARIABLE: ClassVar[tuple[str, ...]] = ("columns", "low", "high", "last_places", "last_values")
+    VARIABLE: ClassVar[tuple[str, ...]] = ("columns", "low", "high", "shift", "last_places", "last_values")
 
     def __init__(self, k: int) -> None:
         self.levels, self.extension, self.section, self.zooms = 0, 0, 0, 0
@@ -276,23 +277,23 @@ class Scan:
         self.values: Vector = np.full((LOWEST, k), math.inf)
         self.left: Vector = np.zeros((LOWEST, k))
         self.right: Vector = np.zeros((LOWEST, k))
-        self.begin(np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
+        self.begin(np.empty(0, dtype=np.intp), np.empty(0), np.empty(0), np.empty(0))
 
     def restart(self, levels: int) -> None:
         """Forget all valleys before a scan with so many ``levels``."""
         self.levels, self.extension, self.section = levels, 0, 0
         self.values[...] = math.inf
 
-    def begin(self, columns: Indices, low: Vector, high: Vector) -> None:
-        """Begin to scan ``columns`` between ``low`` and ``high``."""
-        self.columns, self.low, self.high, self.level = columns, low, high, 0
+    def begin(self, columns: Indices, low: Vector, high: Vector, shift: Vector) -> None:
+        """Begin to scan ``columns`` between ``low`` and ``high``, from ``shift`` on."""
+        self.columns, self.low, self.high, self.shift, self.level = columns, low, high, shift, 0
         self.last_places: Vector = np.stack((low, low))
         self.last_values: Vector = np.full((2, len(columns)), math.inf)
 
-    def next_places(self, generator: np.random.Generator) -> Vector:
+    def next_places(self) -> Vector:
         """Return the places of the next levels, (levels, c): as many as make up a batch."""
         count = min(max(1, -(-SCAN_ROWS // len(self.columns))), self.levels - self.level)
-        parts = self.level + np.arange(count)[:, None] + generator.random((count, len(self.columns)))
+        parts = self.level + np.arange(count)[:, None] + self.shift
         return np.clip(self.low + (self.high - self.low) * (parts / self.levels), self.low, self.high)
 
     def take(self, places: Vector, values: Vector) -> bool:
@@ -317,7 +318,7 @@ class Scan:
         return finished
 
     def sections(self) -> tuple[Flags, Vector]:
-        """Return which valleys there are, (3, k), and the point that divides the longer side of each."""
+        """Return which valleys there are, (5, k), and the point that divides the longer side of each."""
         longer = self.right - self.places > self.places - self.left
         ends = np.where(longer, self.right, self.left)
         return np.isfinite(self.values), self.places + GOLDEN * (ends - self.places)
@@ -725,8 +726,7 @@ class CoordinatesMethod(Method):
         self._set_steps(FIRST_STEP / levels)
         self.scan.spacing[...] = (self.high - self.low) / levels
         self.scan.restart(levels)
-        self.scan.begin(np.arange(k), self.low, self.high)
-        self._plan_levels()
+        self._scan_between(np.arange(k), self.low, self.high)
 
     def _zoom(self) -> bool:
         """Scan the surroundings of x; return False if that is of no use or takes too long.
@@ -741,13 +741,17 @@ class CoordinatesMethod(Method):
         scan.restart(ZOOM_LEVELS)
         distance = ZOOM * scan.spacing
         low, high = np.maximum(x - distance, self.lower), np.minimum(x + distance, self.upper)
-        scan.begin(np.arange(k), low, high)
-        self._plan_levels()
+        self._scan_between(np.arange(k), low, high)
         return True
+
+    def _scan_between(self, columns: Indices, low: Vector, high: Vector) -> None:
+        """Begin to scan ``columns`` between ``low`` and ``high``."""
+        self.scan.begin(columns, low, high, self.generator(5).random(len(columns)))
+        self._plan_levels()
 
     def _plan_levels(self) -> None:
         """Plan the next levels of the scan."""
-        places = self._rounded(self.scan.next_places(self.generator(5)))
+        places = self._rounded(self.scan.next_places())
         self._plan_places(Phase.SCAN, np.tile(self.scan.columns, len(places)), places.ravel())
 
     def _end_scan(self) -> None:
@@ -770,8 +774,7 @@ class CoordinatesMethod(Method):
         low = np.where(down, np.maximum(scan.low - w, self.lower[columns]), scan.high)[beyond]
         high = np.where(down, scan.low, np.minimum(scan.high + w, self.upper[columns]))[beyond]
         self.low[at], self.high[at] = np.minimum(self.low[at], low), np.maximum(self.high[at], high)
-        scan.begin(at, low, high)
-        self._plan_levels()
+        self._scan_between(at, low, high)
 
     def _plan_sections(self) -> None:
         """Plan a golden section of each valley."""
@@ -960,7 +963,7 @@ class CoordinatesMethod(Method):
             "plan.places": len(plan.places) == rows,
             "plan.told": len(plan.told) < plan.rows,
             "scan.columns": bool((scan.columns < k).all()),
-            "scan.low": len(scan.low) == len(scan.high) == c,
+            "scan.low": len(scan.low) == len(scan.high) == len(scan.shift) == c,
             "scan.last_places": scan.last_places.shape == scan.last_values.shape == (2, c),
             "phase": self._rows_of_phase() in (None, plan.rows),
             "ending": (self.phase == Phase.ENDED) == (self.ending > 0),
