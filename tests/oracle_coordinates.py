@@ -119,8 +119,8 @@ def search(x, sigma0, draw):
     d, rests = np.full(n, INF), np.zeros(n, dtype=bool)
     shortfalls, sweeps, gained = 0, 0, False
 
-    def joint(y, gains):
-        """Move to y, or only in the best coordinate."""
+    def joint(y, alone):
+        """Move to y, or only in the best coordinate; ``alone`` has the values of single moves."""
         nonlocal x, f, shortfalls, gained
         for attempt in range(4):
             moving = np.flatnonzero(y != x)
@@ -128,24 +128,24 @@ def search(x, sigma0, draw):
                 return
             if len(moving) == 1:
                 j = int(moving[0])
-                if gains[j] > 0:
-                    x, f, gained = y.copy(), f - float(gains[j]), True
+                if alone[j] < f:
+                    x, f, gained = y.copy(), float(alone[j]), True
                 return
             value = float((yield from say(y[None]))[0])
             if not math.isnan(value) or attempt == 3:
                 break
             fewer = draw(batch - 1, 6).permutation(moving)[: len(moving) // 2]
-            y[fewer], gains[fewer] = x[fewer], 0.0
-        gain, expected, hidden = f - value, float(gains.sum()), len(moving) * (4 * eps())
+            y[fewer], alone[fewer] = x[fewer], f
+        gain, expected, hidden = f - value, float(np.sum(f - alone)), len(moving) * (4 * eps())
         if gain > 0 and gain >= 0.5 * expected - hidden:
             x, f, gained = y.copy(), value, True
             return
         least = max(hidden, 1e-10 * (first - f) if additive else 0.0)
-        j = int(gains.argmax())
-        if gains[j] > 0:
-            x, f, gained = x.copy(), f - float(gains[j]), True
-            x[j] = y[j]
         shortfalls += expected > least and not math.isnan(value)
+        j = int(alone.argmin())
+        if alone[j] < f:
+            x, f, gained = x.copy(), float(alone[j]), True
+            x[j] = y[j]
 
     def scan(low, high, levels, extend):
         """The lowest of five valleys of each coordinate, after golden sections; None without any."""
@@ -201,11 +201,11 @@ def search(x, sigma0, draw):
                     brackets[at] = [a, p, place, u] if place > p else [place, p, b, u]
         best = [min((brackets[k, j][::-1] for k in range(5) if (k, j) in brackets), key=lambda t: t[0],
                     default=None) for j in range(n)]  # fmt: skip
-        y, gains = x.copy(), np.zeros(n)
+        y, alone = x.copy(), np.full(n, f)
         for j in range(n):
             if best[j] is not None and best[j][0] < f - 4 * eps():
-                y[j], gains[j] = best[j][2], f - best[j][0]
-        return y, gains
+                y[j], alone[j] = best[j][2], best[j][0]
+        return y, alone
 
     spacing, improved, zooms = w / max(levels, 1), False, 0
     if levels:
@@ -213,7 +213,7 @@ def search(x, sigma0, draw):
         if found is None:
             h = spread_factor() * 0.2 * w
         else:
-            improved = bool((found[1] > 0).any())
+            improved = bool((found[1] < f).any())
             yield from joint(*found)
             if noise.is_outdated(f):
                 yield from look_at_noise(max(1e-7 * float((h / w).max()), 1e-13 * float(np.abs(x / w).max())))
@@ -234,11 +234,12 @@ def search(x, sigma0, draw):
                     h = spread_factor() * 0.2 * w
                     d, rests = np.full(n, INF), np.zeros(n, dtype=bool)
                     continue
-                y, gains = found
-                improved = bool((gains > 0).any())
-                h = np.where(gains > 0, 2 * 10.0 / 80 * 0.2 * spacing, h)
-                d, rests = np.where(gains > 0, INF, d), rests & ~(gains > 0)
-                yield from joint(y, gains)
+                y, alone = found
+                lower = alone < f
+                improved = bool(lower.any())
+                h = np.where(lower, 2 * 10.0 / 80 * 0.2 * spacing, h)
+                d, rests = np.where(lower, INF, d), rests & ~lower
+                yield from joint(y, alone)
             elif coupled:
                 return "not_additive"
             elif not gained and np.all(noise.recent == f):
@@ -252,7 +253,7 @@ def search(x, sigma0, draw):
             v = yield from one_by_one(
                 np.concatenate((active, active)), np.concatenate((up[active], down[active]))
             )
-            tries = []
+            tries, values = [], {j: (v[i], v[len(active) + i]) for i, j in enumerate(active)}
             for i, j in enumerate(active):
                 a, b, va, vb = up[j] - x[j], down[j] - x[j], v[i] - f, v[len(active) + i] - f
                 move, curvature = parabola(a, b, va, vb)
@@ -263,20 +264,20 @@ def search(x, sigma0, draw):
             if new:
                 u = yield from one_by_one(np.array([t[0] for t in new]), np.array([t[5] for t in new]))
                 third = {t[0]: value for t, value in zip(new, u, strict=True)}
-            y, gains, hidden = x.copy(), np.zeros(n), 4 * eps()
+            y, alone, hidden = x.copy(), np.full(n, f), 4 * eps()
             for j, a, b, va, vb, place, curvature in tries:
                 vp = third.get(j, INF) - f
                 bonus = 2 * hidden if curvature * abs(a) * abs(b) > hidden and place != x[j] else 0.0
                 best = int(np.argmin([-hidden, va, vb, vp - bonus]))
                 y[j] = (x[j], up[j], down[j], place)[best]
-                gains[j] = -(0.0, va, vb, vp)[best]
+                alone[j] = (f, values[j][0], values[j][1], third.get(j, INF))[best]
                 size = sum(abs(value) for value in (va, vb) if value < INF)
                 d[j] = max(size, 100 * eps()) / h[j] ** 2
-                rests[j] = gains[j] <= hidden
+                rests[j] = f - alone[j] <= hidden
                 follow = min(max(abs(y[j] - x[j]), 0.05 * h[j]), 2 * h[j])
                 longer = (0.25 * h[j], h[j], h[j], follow)[best]
                 h[j] = max(longer, min(max(shortest[j], math.sqrt(100 * eps() / d[j])), h[j]))
-            yield from joint(y, gains)
+            yield from joint(y, alone)
         if shortfalls == 2 or (not additive and sweeps > 40):
             return "not_additive"
         if noise.is_outdated(f):

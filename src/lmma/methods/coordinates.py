@@ -354,8 +354,8 @@ class Sweep:
         Whether it takes part in this sweep.
     places, values : ndarray, (3, k)
         The two points of a sweep and the minimum of the parabola, and their values, infinite if unknown.
-    targets, gains : ndarray, (k,)
-        Place of each coordinate in the joint point, and what it gains alone.
+    targets, reached : ndarray, (k,)
+        Place of each coordinate in the joint point, and the value if it moves there alone.
     tries, shortfalls, count : int
         Number of joint points that failed in a row, of joint gains that were too small, and of sweeps.
     predicted : float
@@ -366,7 +366,7 @@ class Sweep:
 
     STATE: ClassVar[Declared] = {
         "h": NOT_NEGATIVE, "curvatures": DISTANCE, "rests": FLAG, "active": FLAG, "places": FINITE,
-        "values": VALUE, "targets": FINITE, "gains": FINITE, "tries": COUNT, "shortfalls": COUNT,
+        "values": VALUE, "targets": FINITE, "reached": VALUE, "tries": COUNT, "shortfalls": COUNT,
         "count": COUNT, "predicted": DISTANCE, "history": NOT_NEGATIVE,
     }  # fmt: skip
 
@@ -378,7 +378,7 @@ class Sweep:
         self.places: Vector = np.zeros((3, k))
         self.values: Vector = np.full((3, k), math.inf)
         self.targets: Vector = np.zeros(k)
-        self.gains: Vector = np.zeros(k)
+        self.reached: Vector = np.full(k, math.inf)
         self.tries, self.shortfalls, self.count = 0, 0, 0
         self.predicted = math.inf
         self.history: list[float] = []
@@ -424,11 +424,12 @@ class Sweep:
         best = scores.argmin(axis=0)
         at = np.arange(len(x))
         self.targets = np.vstack((x, self.places))[best, at]
-        self.gains = np.where(best > 0, -np.vstack((np.zeros(len(x)), changes))[best, at], 0.0)
+        self.reached = np.vstack((np.full(len(x), f), self.values))[best, at]
+        gains = f - self.reached
         sizes = np.where(np.isfinite(changes[:2]), np.abs(changes[:2]), 0.0).sum(axis=0)
         curvatures = np.maximum(sizes, RESOLVED * error) / np.maximum(self.h**2, TINY)
         self.curvatures = np.where(self.active, np.minimum(curvatures, LARGEST), self.curvatures)
-        self.rests = np.where(self.active, self.gains <= hidden, self.rests)
+        self.rests = np.where(self.active, gains <= hidden, self.rests)
         follow = np.clip(np.abs(self.targets - x), SHORTEST * self.h, GROWTH * self.h)
         h = np.where(best == 0, SHRINK * self.h, np.where(best == 3, follow, self.h))
         h = np.maximum(h, np.minimum(np.maximum(least, np.sqrt(RESOLVED * error / self.curvatures)), self.h))
@@ -465,7 +466,6 @@ class CoordinatesMethod(Method):
     def initialise(self) -> None:
         """Start anew at the mean."""
         n = self.n
-        self.bounded = self.settings.bounds is not None
         self.movable: Indices = np.arange(n)  # coordinates that are not fixed by their bounds
         self.lower, self.upper = np.full(n, -math.inf), np.full(n, math.inf)
         if self.settings.bounds is not None:
@@ -590,8 +590,10 @@ class CoordinatesMethod(Method):
                 self._learn_start(values)
             case Phase.NOISE:
                 self.errors.measure(values, self.f, rounded=self.dtype != np.float64)
-                if self.known:
+                if self.sweep.h.any():
                     self._begin_sweep()
+                elif self.known:
+                    self._begin_search(self.additive, self.interaction)
                 else:
                     self._look()
             case Phase.LOOK:
@@ -674,7 +676,7 @@ class CoordinatesMethod(Method):
         w, x = self.high - self.low, self._x
         far = float(np.abs(x / w).max())
         length = max(1e-8, 1e-9 * far)
-        if self.known:
+        if self.sweep.h.any():
             length = max(1e-7 * float((self.sweep.h / w).max()), 1e-13 * far)
         if self.dtype != np.float64:
             length = max(length, 100 * float(np.finfo(self.dtype).eps) * far)
@@ -797,7 +799,7 @@ class CoordinatesMethod(Method):
         places, values = scan.lowest()
         lower = values < self.f - HIDDEN * self._error
         sweep.targets = np.where(lower, places, self._x)
-        sweep.gains = np.where(lower, self.f - values, 0.0)
+        sweep.reached = np.where(lower, values, self.f)
         scan.improved = bool(lower.any())
         if scan.zooms:
             sweep.restart(lower, 2 * ZOOM / ZOOM_LEVELS * FIRST_STEP * scan.spacing)
@@ -883,9 +885,9 @@ class CoordinatesMethod(Method):
 
     def _move_one(self, column: int) -> None:
         """Move one coordinate to its best point if that is lower."""
-        gain = float(self.sweep.gains[column])
-        if gain > 0:
-            self._move(column, self.f - gain)
+        f = float(self.sweep.reached[column])
+        if f < self.f:
+            self._move(column, f)
 
     def _move(self, columns: int | slice, f: float) -> None:
         """Move coordinates to their targets, where fun is ``f``."""
@@ -904,20 +906,24 @@ class CoordinatesMethod(Method):
         if math.isnan(value) and sweep.tries < TRIES:
             sweep.tries += 1
             fewer = self.generator(6).permutation(moving)[: len(moving) // 2]
-            sweep.targets[fewer], sweep.gains[fewer] = self._x[fewer], 0.0
+            sweep.targets[fewer], sweep.reached[fewer] = self._x[fewer], self.f
             self._plan_joint()
             return
         sweep.tries = 0
         hidden = HIDDEN * self._error
-        gain, expected = self.f - value, float(sweep.gains.sum())
+        gain, expected = self.f - value, self._sum_of_gains()
         if gain > 0 and gain >= ENOUGH * expected - len(moving) * hidden:
             self._move(slice(None), value)
         else:
-            self._move_one(int(sweep.gains.argmax()))
             least = NEGLIGIBLE * (self.first - self.f) if self.additive else 0.0
             tells = expected > max(len(moving) * hidden, least) and not math.isnan(value)
             sweep.shortfalls += tells
+            self._move_one(int(sweep.reached.argmin()))
         self._continue()
+
+    def _sum_of_gains(self) -> float:
+        """Return the sum of what coordinates gain alone."""
+        return float(np.sum(self.f - self.sweep.reached))
 
     def _continue(self) -> None:
         """Begin the next sweep, or end if joint gains fall short."""
@@ -925,7 +931,7 @@ class CoordinatesMethod(Method):
         sweep.tries = 0
         creeps = not self.additive and sweep.count > MOST_SWEEPS
         if creeps or sweep.shortfalls == SHORTFALLS:
-            self._end("not_additive", max(float(sweep.gains.sum()), 0.0))
+            self._end("not_additive", max(self._sum_of_gains(), 0.0))
         elif self.errors.is_outdated(self.f):
             self._measure_noise()
         else:
@@ -965,15 +971,15 @@ class CoordinatesMethod(Method):
             "scan.columns": bool((scan.columns < k).all()),
             "scan.low": len(scan.low) == len(scan.high) == len(scan.shift) == c,
             "scan.last_places": scan.last_places.shape == scan.last_values.shape == (2, c),
-            "phase": self._rows_of_phase() in (None, plan.rows),
+            "phase": self._rows_of_phase() == plan.rows,
             "ending": (self.phase == Phase.ENDED) == (self.ending > 0),
         }
         for name, holds in consistent.items():
             if not holds:
                 raise ValueError(f"state[{name!r}] contradicts the rest of the state")
 
-    def _rows_of_phase(self) -> int | None:
-        """Return the number of rows of the phase, as the rest of the state implies, or None."""
+    def _rows_of_phase(self) -> int:
+        """Return the number of rows of the phase that the rest of the state implies; -1 if it is invalid."""
         match self.phase:
             case Phase.START:
                 return len(NEAR) if self.attempts else 1
