@@ -74,12 +74,18 @@ def search(x, sigma0, draw):
         X = x + np.array([0.01, 0.03, 0.1, 0.3])[:, None] * np.full(n, sigma0) * normal
         v = yield from say(X)
     x, f = X[int(np.nanargmin(v))].copy(), float(np.nanmin(v))
-    first, low, high = f, x - 3 * sigma0, x + 3 * sigma0
+    low, high = x - 3 * sigma0, x + 3 * sigma0
     w = high - low
 
     def look_at_noise(length):
         step = length * w * draw(batch - 1, 2).standard_normal(n)
-        noise.measure((yield from say(x + np.arange(-3.0, 5.0)[:, None] * step)), f)
+        runs = [[]]
+        for value in (yield from say(x + np.arange(-3.0, 5.0)[:, None] * step)):
+            if math.isnan(value):
+                runs.append([])
+            else:
+                runs[-1].append(value)
+        noise.measure(np.array(max(runs, key=len)), f)
 
     far = float(np.abs(x / w).max())
     yield from look_at_noise(max(1e-8, 1e-9 * far))
@@ -131,17 +137,18 @@ def search(x, sigma0, draw):
                 if alone[j] < f:
                     x, f, gained = y.copy(), float(alone[j]), True
                 return
-            value = float((yield from say(y[None]))[0])
+            z = x + (1 - 1e-6) * (y - x) if attempt == 1 else y
+            value = float((yield from say(z[None]))[0])
             if not math.isnan(value) or attempt == 3:
                 break
-            fewer = draw(batch - 1, 6).permutation(moving)[: len(moving) // 2]
-            y[fewer], alone[fewer] = x[fewer], f
+            if attempt > 0:
+                fewer = draw(batch - 1, 6).permutation(moving)[: len(moving) // 2]
+                y[fewer], alone[fewer] = x[fewer], f
         gain, expected, hidden = f - value, float(np.sum(f - alone)), len(moving) * (4 * eps())
         if gain > 0 and gain >= 0.5 * expected - hidden:
-            x, f, gained = y.copy(), value, True
+            x, f, gained = z.copy(), value, True
             return
-        least = max(hidden, 1e-10 * (first - f) if additive else 0.0)
-        shortfalls += expected > least and not math.isnan(value)
+        shortfalls += expected > hidden and not math.isnan(value)
         j = int(alone.argmin())
         if alone[j] < f:
             x, f, gained = x.copy(), float(alone[j]), True
@@ -271,8 +278,8 @@ def search(x, sigma0, draw):
                 best = int(np.argmin([-hidden, va, vb, vp - bonus]))
                 y[j] = (x[j], up[j], down[j], place)[best]
                 alone[j] = (f, values[j][0], values[j][1], third.get(j, INF))[best]
-                size = sum(abs(value) for value in (va, vb) if value < INF)
-                d[j] = max(size, 100 * eps()) / h[j] ** 2
+                sizes = [abs(value) for value in (va, vb) if value < INF]
+                d[j] = max(sum(sizes), 100 * eps()) / h[j] ** 2 if sizes else INF
                 rests[j] = f - alone[j] <= hidden
                 follow = min(max(abs(y[j] - x[j]), 0.05 * h[j]), 2 * h[j])
                 longer = (0.25 * h[j], h[j], h[j], follow)[best]

@@ -11,7 +11,7 @@ import pytest
 import lmma
 from lmma import problems
 from lmma.methods import coordinates, gate, strategy_class
-from lmma.methods.coordinates import Phase, count_valleys, minimum_of_parabola
+from lmma.methods.coordinates import Phase, count_valleys, longest_run, minimum_of_parabola
 from lmma.numerics.value_noise import ValueNoise
 from lmma.run.checkpoint import Checkpoint
 from oracle_coordinates import search
@@ -221,6 +221,18 @@ def test_halves_divide_the_coordinates_that_move():
 
 
 # Parts
+
+
+def test_a_failure_on_the_line_is_not_taken_for_noise():
+    line = (1 + 1e-3 * np.arange(8.0)) ** 2
+    line[5] = np.nan
+    assert longest_run(line).tolist() == line[:5].tolist()
+    errors = ValueNoise()
+    errors.measure(longest_run(line), 1.0)
+    assert errors.relative < 1e-15
+    errors.measure(line, 1.0)
+    assert errors.relative > 1e-9
+    assert longest_run(np.full(8, np.nan)).size == 0
 
 
 def test_valleys_are_counted_with_ends_and_without_noise():
@@ -511,6 +523,19 @@ def test_a_valley_along_which_coordinates_creep_is_given_up():
     es = advance(strategy(2), function("rotated-ellipsoid"))
     assert list(es.method.stop()) == ["not_additive"]
     assert es.evaluations < 400
+
+
+def test_a_coordinate_whose_points_both_fail_does_not_rest():
+    es = strategy(3)
+    while es.method.phase != Phase.SWEEP or es.method.sweep.count < 2:
+        es.tell(function("ellipsoid")(es.ask()))
+    X = es.ask()
+    values = function("ellipsoid")(X)
+    values[~np.isclose(X[:, 1], es.mean[1], rtol=0, atol=0)] = np.nan
+    es.tell(values)
+    while es.method.phase != Phase.SWEEP:
+        es.tell(function("ellipsoid")(es.ask()))
+    assert es.method.sweep.active[1]
 
 
 def test_gains_of_rounded_values_are_not_called_dependence():

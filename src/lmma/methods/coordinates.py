@@ -114,9 +114,9 @@ GROWTH, SHORTEST, SHRINK = 2.0, 0.05, 0.25  # of h: most and least after a parab
 NEAR_FACE = 0.1  # of h: with less room both points of a sweep lie on the same side of x
 ENOUGH = 0.5  # joint gain over the sum of single ones, below which f does not look additive
 SHORTFALLS = 2  # such joint gains, after which the search ends
-NEGLIGIBLE = 1e-10  # of the decrease since the start: smaller sums of gains of an additive f do not tell
 MOST_SWEEPS = 40  # of a function that does not look additive: coordinates can creep along a valley for ever
-TRIES = 3  # of a joint point that fails, each with half of the coordinates
+TRIES = 3  # of a joint point that fails: first nearer to x, then with half of the coordinates
+NEARER = 1 - 1e-6  # factor of the first of these moves
 HIDDEN = 4.0  # changes of f below eps times this are noise
 RESOLVED = 100.0  # changes of f by a step, in eps, below which it is not shortened
 WAKES = 2.0  # times its shortest step: a coordinate with a longer one does not rest
@@ -141,6 +141,14 @@ class Phase(IntEnum):
     PARABOLA = 7
     JOINT = 8
     ENDED = 9
+
+
+def longest_run(values: Vector) -> Vector:
+    """Return the longest run of consecutive values without NaN: those on a line lie at equal distances."""
+    runs = np.split(values, np.flatnonzero(np.isnan(values)))
+    longest = max(runs, key=lambda run: np.count_nonzero(~np.isnan(run)))
+    known: Vector = longest[~np.isnan(longest)]
+    return known
 
 
 def count_valleys(values: Vector, least: float) -> npt.NDArray[np.int64]:
@@ -426,9 +434,10 @@ class Sweep:
         self.targets = np.vstack((x, self.places))[best, at]
         self.reached = np.vstack((np.full(len(x), f), self.values))[best, at]
         gains = f - self.reached
-        sizes = np.where(np.isfinite(changes[:2]), np.abs(changes[:2]), 0.0).sum(axis=0)
-        curvatures = np.maximum(sizes, RESOLVED * error) / np.maximum(self.h**2, TINY)
-        self.curvatures = np.where(self.active, np.minimum(curvatures, LARGEST), self.curvatures)
+        known = np.isfinite(changes[:2])
+        sizes = np.where(known, np.abs(changes[:2]), 0.0).sum(axis=0)
+        sizes = np.where(known.any(axis=0), np.maximum(sizes, RESOLVED * error), math.inf)
+        self.curvatures = np.where(self.active, sizes / np.maximum(self.h**2, TINY), self.curvatures)
         self.rests = np.where(self.active, gains <= hidden, self.rests)
         follow = np.clip(np.abs(self.targets - x), SHORTEST * self.h, GROWTH * self.h)
         h = np.where(best == 0, SHRINK * self.h, np.where(best == 3, follow, self.h))
@@ -450,7 +459,7 @@ class CoordinatesMethod(Method):
     keeps_bounds = True
     STATE: ClassVar[Declared] = {
         "phase": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
-        "f": VALUE, "first": VALUE, "low": FINITE, "high": FINITE, "attempts": COUNT, "continued": COUNT,
+        "f": VALUE, "low": FINITE, "high": FINITE, "attempts": COUNT, "continued": COUNT,
         "used": COUNT,
         "known": FLAG, "additive": FLAG, "coupled": FLAG, "interaction": DISTANCE,
         "ending": Range("the number of an ending", least=0, most=len(ENDINGS) - 1, integer=True),
@@ -474,7 +483,7 @@ class CoordinatesMethod(Method):
             self.lower, self.upper = self.lower[self.movable], self.upper[self.movable]
         k = len(self.movable)
         self.phase = Phase.START
-        self.f = self.first = math.inf  # at x, and at the start
+        self.f = math.inf
         self.low, self.high = np.zeros(k), np.ones(k)
         self.attempts = 0  # batches of points near an x0 that failed
         self.continued = 0  # batches after which their phase continued
@@ -589,7 +598,8 @@ class CoordinatesMethod(Method):
             case Phase.START:
                 self._learn_start(values)
             case Phase.NOISE:
-                self.errors.measure(values, self.f, rounded=self.dtype != np.float64)
+                line = longest_run(values)
+                self.errors.measure(line, self.f, rounded=self.dtype != np.float64)
                 if self.sweep.h.any():
                     self._begin_sweep()
                 elif self.known:
@@ -634,7 +644,7 @@ class CoordinatesMethod(Method):
         If the ``errors`` of values are known, they are not measured again; if it is known whether fun is
         ``additive``, that is not looked at.
         """
-        self.f = self.first = f
+        self.f = f
         self.low, self.high = self._range()
         if additive is not None:
             self.known, self.additive = True, additive
@@ -879,20 +889,23 @@ class CoordinatesMethod(Method):
             self._continue()
             return
         self.phase = Phase.JOINT
-        point = self.mean.astype(np.float64)
-        point[self.movable] = sweep.targets
+        x, point = self._x, self.mean.astype(np.float64)
+        nearer = x + NEARER * (sweep.targets - x) if sweep.tries == 1 else sweep.targets
+        point[self.movable] = self._rounded(nearer)
         self.plan.set_points(point[None])
 
     def _move_one(self, column: int) -> None:
         """Move one coordinate to its best point if that is lower."""
         f = float(self.sweep.reached[column])
         if f < self.f:
-            self._move(column, f)
+            point = self.mean.astype(np.float64)
+            point[self.movable[column]] = self.sweep.targets[column]
+            self._move(point, f)
 
-    def _move(self, columns: int | slice, f: float) -> None:
-        """Move coordinates to their targets, where fun is ``f``."""
+    def _move(self, point: Vector, f: float) -> None:
+        """Move to ``point``, where fun is ``f``."""
         sweep = self.sweep
-        self.mean[self.movable[columns]] = sweep.targets[columns]
+        self.mean[...] = point
         sweep.moved(self.f - f)
         self.f = f
         relative = sweep.h / self._steps0[self.movable]
@@ -905,19 +918,18 @@ class CoordinatesMethod(Method):
         moving = np.flatnonzero(sweep.targets != self._x)
         if math.isnan(value) and sweep.tries < TRIES:
             sweep.tries += 1
-            fewer = self.generator(6).permutation(moving)[: len(moving) // 2]
-            sweep.targets[fewer], sweep.reached[fewer] = self._x[fewer], self.f
+            if sweep.tries > 1:
+                fewer = self.generator(6).permutation(moving)[: len(moving) // 2]
+                sweep.targets[fewer], sweep.reached[fewer] = self._x[fewer], self.f
             self._plan_joint()
             return
         sweep.tries = 0
         hidden = HIDDEN * self._error
         gain, expected = self.f - value, self._sum_of_gains()
         if gain > 0 and gain >= ENOUGH * expected - len(moving) * hidden:
-            self._move(slice(None), value)
+            self._move(self.plan.points[0], value)
         else:
-            least = NEGLIGIBLE * (self.first - self.f) if self.additive else 0.0
-            tells = expected > max(len(moving) * hidden, least) and not math.isnan(value)
-            sweep.shortfalls += tells
+            sweep.shortfalls += expected > len(moving) * hidden and not math.isnan(value)
             self._move_one(int(sweep.reached.argmin()))
         self._continue()
 
