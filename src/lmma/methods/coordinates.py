@@ -34,6 +34,7 @@ For a sum f(x) = sum_j f_j(x_j), what coordinates gain one by one adds up. So a 
 evaluated in parallel, change all coordinates at once, whatever their scales, their valleys and their kinks.
 JOINT confirms it: if the gain is below half of the sum, the best coordinate moves alone, and if that happens
 twice, the search ends as not additive. So it does after 40 sweeps if the look did not find f additive.
+A joint point that fails is tried again slightly nearer to x, then with a half of the coordinates.
 
 *Scans.* After a scan x_j moves to the lowest valley found. When all steps are small, the surroundings of x
 are scanned more finely, x_j +- 10 w/m at 80 points, again and again as long as that lowers f.
