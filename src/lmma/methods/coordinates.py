@@ -34,6 +34,7 @@ For a sum f(x) = sum_j f_j(x_j), what coordinates gain one by one adds up. So a 
 evaluated in parallel, change all coordinates at once, whatever their scales, their valleys and their kinks.
 JOINT confirms it: if the gain is below half of the sum, the best coordinate moves alone, and if that happens
 twice, the search ends as not additive. So it does after 40 sweeps if the look did not find f additive.
+A joint point that fails is tried again slightly nearer to x, then with a half of the coordinates.
 
 *Scans.* After a scan x_j moves to the lowest valley found. When all steps are small, the surroundings of x
 are scanned more finely, x_j +- 10 w/m at 80 points, again and again as long as that lowers f.
@@ -84,7 +85,7 @@ from lmma.numerics.value_noise import TINY, ValueNoise
 
 if TYPE_CHECKING:
     from lmma.layers.layer import Told
-    from lmma.numerics.metric import Metric
+    from lmma.numerics.metric import Metric, MetricOperator
 
 Vector = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -960,14 +961,25 @@ class CoordinatesMethod(Method):
         """Return a step for each coordinate, (n,), from which another search can start; sigma0 if fixed."""
         found, w = self._steps0, self.high - self.low
         least, most = STEPS
-        found[self.movable] = np.clip(self.sweep.h, least * w, most * w)
+        if self.sweep.h.any():
+            found[self.movable] = np.clip(self.sweep.h, least * w, most * w)
         return found
+
+    def hess_inv(self) -> MetricOperator:
+        """Return the squares of :meth:`root`, divided by that of sigma."""
+        from lmma.numerics.metric import LowRank, MetricOperator
+
+        steps = self.root() / self.sigma
+        return MetricOperator(LowRank(steps, *self._no_axes(), 1.0), None, self.n, self.dtype)
 
     def metric(self) -> Metric:
         """Return the mean and :meth:`root` as a record."""
         from lmma.numerics.metric import Metric
 
-        return Metric(self.mean.copy(), 1.0, self.root(), np.zeros((0, self.n)), np.zeros(0))
+        return Metric(self.mean.copy(), self.sigma, self.root() / self.sigma, *self._no_axes())
+
+    def _no_axes(self) -> tuple[Vector, Vector]:
+        return np.zeros((0, self.n)), np.zeros(0)
 
     # End
 
