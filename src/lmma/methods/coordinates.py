@@ -144,14 +144,6 @@ class Phase(IntEnum):
     ENDED = 9
 
 
-def longest_run(values: Vector) -> Vector:
-    """Return the longest run of consecutive values without NaN: those on a line lie at equal distances."""
-    runs = np.split(values, np.flatnonzero(np.isnan(values)))
-    longest = max(runs, key=lambda run: np.count_nonzero(~np.isnan(run)))
-    known: Vector = longest[~np.isnan(longest)]
-    return known
-
-
 def count_valleys(values: Vector, least: float) -> npt.NDArray[np.int64]:
     """Return the number of valleys of each column; rises and falls of up to ``least`` do not count.
 
@@ -599,8 +591,7 @@ class CoordinatesMethod(Method):
             case Phase.START:
                 self._learn_start(values)
             case Phase.NOISE:
-                line = longest_run(values)
-                self.errors.measure(line, self.f, rounded=self.dtype != np.float64)
+                self.errors.measure(values, self.f, rounded=self.dtype != np.float64)
                 if self.sweep.h.any():
                     self._begin_sweep()
                 elif self.known:
