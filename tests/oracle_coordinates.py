@@ -74,12 +74,18 @@ def search(x, sigma0, draw):
         X = x + np.array([0.01, 0.03, 0.1, 0.3])[:, None] * np.full(n, sigma0) * normal
         v = yield from say(X)
     x, f = X[int(np.nanargmin(v))].copy(), float(np.nanmin(v))
-    first, low, high = f, x - 3 * sigma0, x + 3 * sigma0
+    low, high = x - 3 * sigma0, x + 3 * sigma0
     w = high - low
 
     def look_at_noise(length):
         step = length * w * draw(batch - 1, 2).standard_normal(n)
-        noise.measure((yield from say(x + np.arange(-3.0, 5.0)[:, None] * step)), f)
+        runs = [[]]
+        for value in (yield from say(x + np.arange(-3.0, 5.0)[:, None] * step)):
+            if math.isnan(value):
+                runs.append([])
+            else:
+                runs[-1].append(value)
+        noise.measure(np.array(max(runs, key=len)), f)
 
     far = float(np.abs(x / w).max())
     yield from look_at_noise(max(1e-8, 1e-9 * far))
@@ -119,8 +125,8 @@ def search(x, sigma0, draw):
     d, rests = np.full(n, INF), np.zeros(n, dtype=bool)
     shortfalls, sweeps, gained = 0, 0, False
 
-    def joint(y, gains):
-        """Move to y, or only in the best coordinate."""
+    def joint(y, alone):
+        """Move to y, or only in the best coordinate; ``alone`` has the values of single moves."""
         nonlocal x, f, shortfalls, gained
         for attempt in range(4):
             moving = np.flatnonzero(y != x)
@@ -128,35 +134,37 @@ def search(x, sigma0, draw):
                 return
             if len(moving) == 1:
                 j = int(moving[0])
-                if gains[j] > 0:
-                    x, f, gained = y.copy(), f - float(gains[j]), True
+                if alone[j] < f:
+                    x, f, gained = y.copy(), float(alone[j]), True
                 return
-            value = float((yield from say(y[None]))[0])
+            z = x + (1 - 1e-6) * (y - x) if attempt == 1 else y
+            value = float((yield from say(z[None]))[0])
             if not math.isnan(value) or attempt == 3:
                 break
-            fewer = draw(batch - 1, 6).permutation(moving)[: len(moving) // 2]
-            y[fewer], gains[fewer] = x[fewer], 0.0
-        gain, expected, hidden = f - value, float(gains.sum()), len(moving) * (4 * eps())
+            if attempt > 0:
+                fewer = draw(batch - 1, 6).permutation(moving)[: len(moving) // 2]
+                y[fewer], alone[fewer] = x[fewer], f
+        gain, expected, hidden = f - value, float(np.sum(f - alone)), len(moving) * (4 * eps())
         if gain > 0 and gain >= 0.5 * expected - hidden:
-            x, f, gained = y.copy(), value, True
+            x, f, gained = z.copy(), value, True
             return
-        least = max(hidden, 1e-10 * (first - f) if additive else 0.0)
-        j = int(gains.argmax())
-        if gains[j] > 0:
-            x, f, gained = x.copy(), f - float(gains[j]), True
+        shortfalls += expected > hidden and not math.isnan(value)
+        j = int(alone.argmin())
+        if alone[j] < f:
+            x, f, gained = x.copy(), float(alone[j]), True
             x[j] = y[j]
-        shortfalls += expected > least and not math.isnan(value)
 
     def scan(low, high, levels, extend):
-        """The lowest of three valleys of each coordinate, after golden sections; None without any."""
+        """The lowest of five valleys of each coordinate, after golden sections; None without any."""
         nonlocal w
         found = [[] for _ in range(n)]  # (value, order, place, left, right) of each valley
         columns, ends, extension = np.arange(n), (low.copy(), high.copy()), 0
         while True:
             count, P, V = -(-256 // len(columns)), [low], [np.full(len(columns), INF)]
+            shift = draw(batch - 1, 5).random(len(columns))
             for level in range(0, levels, count):
                 rows = min(count, levels - level)
-                part = level + np.arange(rows)[:, None] + draw(batch - 1, 5).random((rows, len(columns)))
+                part = level + np.arange(rows)[:, None] + shift
                 places = low + (high - low) * (part / levels)
                 v = yield from one_by_one(np.tile(columns, rows), places.ravel())
                 P.extend(places)
@@ -167,7 +175,7 @@ def search(x, sigma0, draw):
                 for i in range(1, levels + 1):
                     if V[i, c] <= V[i - 1, c] and V[i, c] <= V[i + 1, c] and V[i, c] < INF:
                         found[j].append((V[i, c], len(found[j]), P[i, c], P[i - 1, c], P[i + 1, c]))
-                found[j] = [(v, k, *rest) for k, (v, _, *rest) in enumerate(sorted(found[j])[:3])]
+                found[j] = [(v, k, *rest) for k, (v, _, *rest) in enumerate(sorted(found[j])[:5])]
                 if extend and found[j]:
                     near = 0.1 * (high - low)[c]
                     if found[j][0][2] < low[c] + near and low[c] == ends[0][j]:
@@ -182,11 +190,11 @@ def search(x, sigma0, draw):
             for j, b, e in beyond:
                 ends[0][j], ends[1][j] = min(ends[0][j], b), max(ends[1][j], e)
         w = ends[1] - ends[0] if extend else w
-        all_of = [(k, j) for k in range(3) for j in range(n) if k < len(found[j])]
+        all_of = [(k, j) for k in range(5) for j in range(n) if k < len(found[j])]
         if not all_of:
             return None
         brackets = {(k, j): [found[j][k][i] for i in (3, 2, 4, 0)] for k, j in all_of}
-        for _ in range(6):
+        for _ in range(4):
             q = [
                 p + (3 - math.sqrt(5)) / 2 * ((b if b - p > p - a else a) - p)
                 for a, p, b, _ in (brackets[at] for at in all_of)
@@ -198,13 +206,13 @@ def search(x, sigma0, draw):
                     brackets[at] = [p, place, b, value] if place > p else [a, place, p, value]
                 else:
                     brackets[at] = [a, p, place, u] if place > p else [place, p, b, u]
-        best = [min((brackets[k, j][::-1] for k in range(3) if (k, j) in brackets), key=lambda t: t[0],
+        best = [min((brackets[k, j][::-1] for k in range(5) if (k, j) in brackets), key=lambda t: t[0],
                     default=None) for j in range(n)]  # fmt: skip
-        y, gains = x.copy(), np.zeros(n)
+        y, alone = x.copy(), np.full(n, f)
         for j in range(n):
             if best[j] is not None and best[j][0] < f - 4 * eps():
-                y[j], gains[j] = best[j][2], f - best[j][0]
-        return y, gains
+                y[j], alone[j] = best[j][2], best[j][0]
+        return y, alone
 
     spacing, improved, zooms = w / max(levels, 1), False, 0
     if levels:
@@ -212,7 +220,7 @@ def search(x, sigma0, draw):
         if found is None:
             h = spread_factor() * 0.2 * w
         else:
-            improved = bool((found[1] > 0).any())
+            improved = bool((found[1] < f).any())
             yield from joint(*found)
             if noise.is_outdated(f):
                 yield from look_at_noise(max(1e-7 * float((h / w).max()), 1e-13 * float(np.abs(x / w).max())))
@@ -233,11 +241,12 @@ def search(x, sigma0, draw):
                     h = spread_factor() * 0.2 * w
                     d, rests = np.full(n, INF), np.zeros(n, dtype=bool)
                     continue
-                y, gains = found
-                improved = bool((gains > 0).any())
-                h = np.where(gains > 0, 2 * 10.0 / 80 * 0.2 * spacing, h)
-                d, rests = np.where(gains > 0, INF, d), rests & ~(gains > 0)
-                yield from joint(y, gains)
+                y, alone = found
+                lower = alone < f
+                improved = bool(lower.any())
+                h = np.where(lower, 2 * 10.0 / 80 * 0.2 * spacing, h)
+                d, rests = np.where(lower, INF, d), rests & ~lower
+                yield from joint(y, alone)
             elif coupled:
                 return "not_additive"
             elif not gained and np.all(noise.recent == f):
@@ -251,7 +260,7 @@ def search(x, sigma0, draw):
             v = yield from one_by_one(
                 np.concatenate((active, active)), np.concatenate((up[active], down[active]))
             )
-            tries = []
+            tries, values = [], {j: (v[i], v[len(active) + i]) for i, j in enumerate(active)}
             for i, j in enumerate(active):
                 a, b, va, vb = up[j] - x[j], down[j] - x[j], v[i] - f, v[len(active) + i] - f
                 move, curvature = parabola(a, b, va, vb)
@@ -262,20 +271,20 @@ def search(x, sigma0, draw):
             if new:
                 u = yield from one_by_one(np.array([t[0] for t in new]), np.array([t[5] for t in new]))
                 third = {t[0]: value for t, value in zip(new, u, strict=True)}
-            y, gains, hidden = x.copy(), np.zeros(n), 4 * eps()
+            y, alone, hidden = x.copy(), np.full(n, f), 4 * eps()
             for j, a, b, va, vb, place, curvature in tries:
                 vp = third.get(j, INF) - f
                 bonus = 2 * hidden if curvature * abs(a) * abs(b) > hidden and place != x[j] else 0.0
                 best = int(np.argmin([-hidden, va, vb, vp - bonus]))
                 y[j] = (x[j], up[j], down[j], place)[best]
-                gains[j] = -(0.0, va, vb, vp)[best]
-                size = sum(abs(value) for value in (va, vb) if value < INF)
-                d[j] = max(size, 100 * eps()) / h[j] ** 2
-                rests[j] = gains[j] <= hidden
+                alone[j] = (f, values[j][0], values[j][1], third.get(j, INF))[best]
+                sizes = [abs(value) for value in (va, vb) if value < INF]
+                d[j] = max(sum(sizes), 100 * eps()) / h[j] ** 2 if sizes else INF
+                rests[j] = f - alone[j] <= hidden
                 follow = min(max(abs(y[j] - x[j]), 0.05 * h[j]), 2 * h[j])
                 longer = (0.25 * h[j], h[j], h[j], follow)[best]
                 h[j] = max(longer, min(max(shortest[j], math.sqrt(100 * eps() / d[j])), h[j]))
-            yield from joint(y, gains)
+            yield from joint(y, alone)
         if shortfalls == 2 or (not additive and sweeps > 40):
             return "not_additive"
         if noise.is_outdated(f):

@@ -60,7 +60,8 @@ def search(x, sigma0, draw, *, pairs_only=False):
         want = max(1e-7, 1e-9 * far) if step is None else max(1e-6 * np.abs(step).max(), 1e-13 * far)
         d = d * (want / max(float(np.linalg.norm(d)) / math.sqrt(n), 1e-300))
         v = yield from say(np.arange(-3.0, 5.0)[:, None] * d)
-        v = v[~np.isnan(v)]
+        runs = [v[a:b] for a in range(9) for b in range(a, 9) if not np.isnan(v[a:b]).any()]
+        v = max(runs, key=len)  # values at equal distances
         level = level_of_differences(v) if len(v) >= 5 else 0.0
         eps_rel = level / max(abs(float(np.median(v)) if len(v) else f), 1e-300)
         if len(seen) >= 6:

@@ -187,6 +187,58 @@ def test_a_rival_without_a_search_is_rejected():
         strategy().set_state(state)
 
 
+# The duel
+
+
+LARGE = 110
+
+
+def rippled(Z):
+    """Return Z with the oscillations of the suites of CEC."""
+    logarithm = np.log(np.abs(Z) + 1e-300)
+    faster, slower = np.where(Z > 0, 10, 5.5), np.where(Z > 0, 7.9, 3.1)
+    waves = np.sin(faster * logarithm) + np.sin(slower * logarithm)
+    return np.sign(Z) * np.exp(logarithm + 0.049 * waves)
+
+
+def groups(X):
+    """Eleven rotated, rippled and skewed ellipsoids of ten variables, of very different sizes."""
+    rng, size = np.random.default_rng(7), 10
+    weights = 10.0 ** (3 * rng.standard_normal(LARGE // size))
+    rotations = [np.linalg.qr(rng.standard_normal((size, size)))[0] for _ in weights]
+    X = X - rng.uniform(-3, 3, LARGE)
+    total = 0.0
+    for number, (weight, rotation) in enumerate(zip(weights, rotations, strict=True)):
+        Z = rippled(X[..., number * size : (number + 1) * size] @ rotation)
+        powers = 1 + 0.2 * np.arange(size) / (size - 1) * np.sqrt(np.maximum(Z, 0))
+        Z = np.where(Z > 0, np.maximum(Z, 1e-300) ** powers, Z)
+        total = total + weight * (Z**2 * 10.0 ** np.linspace(0, 6, size)).sum(axis=-1)
+    return total
+
+
+def curved(X):
+    return ((1 - X[..., :-1]) ** 2 + 100 * (X[..., 1:] - X[..., :-1] ** 2) ** 2).sum(axis=-1)
+
+
+@pytest.mark.parametrize(("fun", "width", "taken_over"), [(groups, 50, True), (curved, 5, False)])
+def test_an_evolution_strategy_takes_over_if_it_is_ahead_of_slopes_at_every_age(fun, width, taken_over):
+    start = np.random.default_rng(1).uniform(-width, width, LARGE)
+    es, after = lmma.strategy("portfolio", start, 0.6 * width, rng=1), None
+    while after is None:
+        other = lmma.strategy("portfolio", np.zeros(LARGE), 1.0, rng=9)
+        other.set_state(es.get_state())
+        X, stage = es.ask(), es.course.stage
+        assert np.array_equal(X, other.ask())
+        values = fun(X)
+        es.tell(values)
+        if stage == Stage.DUEL != es.course.stage:
+            after = es.course.stage
+    assert es.course.duelled
+    assert (after == Stage.RANKS) == taken_over
+    assert (es.slopes is None) == taken_over
+    assert es.course.by_ranks <= 15 * LARGE + es.popsize
+
+
 # The box
 
 

@@ -105,7 +105,7 @@ def test_impossible_runs_are_rejected(wrong):
 
 def test_a_method_may_be_any_class():
     assert find_method("lmma.methods.ma:MAES", 5) is MAES
-    assert [find_method("auto", n).name for n in (5, 5000)] == ["pulse-full", "pulse"]
+    assert [find_method("auto", n).name for n in (5, 5000)] == ["portfolio", "portfolio"]
 
 
 def test_a_record_identifies_its_task_and_invalid_records_are_detected():

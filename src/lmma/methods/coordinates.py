@@ -22,8 +22,8 @@ START       1; 4 on failure     value at x0, or at points near it if that fails
 NOISE       8                   values at tiny, equal distances on a random line: eps
 LOOK        12                  is f additive? See ``gate.py``
 VALLEYS     40 max(2, k/100)    a grid over the ranges of a few coordinates: do they have several valleys?
-SCAN        m k                 if so: random points over all ranges, one in each of m equal parts
-GOLDEN      3 k, six times      golden sections of the 3 lowest valleys of each coordinate
+SCAN        m k                 if so: m points at equal distances in every range, from a random one on
+GOLDEN      5 k, four times     golden sections of the 5 lowest valleys of each coordinate
 SWEEP       2 k                 x_j +- h_j
 PARABOLA    k                   minimum of the parabola through these two values and f, by coordinate
 JOINT       1                   the best point of every coordinate, taken together
@@ -34,6 +34,7 @@ For a sum f(x) = sum_j f_j(x_j), what coordinates gain one by one adds up. So a 
 evaluated in parallel, change all coordinates at once, whatever their scales, their valleys and their kinks.
 JOINT confirms it: if the gain is below half of the sum, the best coordinate moves alone, and if that happens
 twice, the search ends as not additive. So it does after 40 sweeps if the look did not find f additive.
+A joint point that fails is tried again slightly nearer to x, then with a half of the coordinates.
 
 *Scans.* After a scan x_j moves to the lowest valley found. When all steps are small, the surroundings of x
 are scanned more finely, x_j +- 10 w/m at 80 points, again and again as long as that lowers f.
@@ -73,6 +74,7 @@ from lmma.numerics.state import (
     FINITE,
     FLAG,
     NOT_NEGATIVE,
+    UNIT,
     VALUE,
     Declared,
     Range,
@@ -83,7 +85,7 @@ from lmma.numerics.value_noise import TINY, ValueNoise
 
 if TYPE_CHECKING:
     from lmma.layers.layer import Told
-    from lmma.numerics.metric import Metric
+    from lmma.numerics.metric import Metric, MetricOperator
 
 Vector = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -100,8 +102,8 @@ RESERVED = 35  # evaluations per coordinate that a scan leaves for sweeps
 ZOOM, ZOOM_LEVELS = 10.0, 80  # distance from x and number of points of a second scan, in units of w/m
 MOST_ZOOMS = 5  # such scans
 SETTLED = 1e-6  # step of a sweep, in units of w/m, below which they begin
-LOWEST = 3  # valleys of each coordinate that are refined
-SECTIONS = 6  # golden sections of each
+LOWEST = 5  # valleys of each coordinate that are refined
+SECTIONS = 4  # golden sections of each
 GOLDEN = (3 - math.sqrt(5)) / 2
 EXTENSIONS = 3  # scans beyond the end of a range
 NEAR_END = 0.1  # distance of the lowest valley from that end, in units of the scanned interval
@@ -113,9 +115,9 @@ GROWTH, SHORTEST, SHRINK = 2.0, 0.05, 0.25  # of h: most and least after a parab
 NEAR_FACE = 0.1  # of h: with less room both points of a sweep lie on the same side of x
 ENOUGH = 0.5  # joint gain over the sum of single ones, below which f does not look additive
 SHORTFALLS = 2  # such joint gains, after which the search ends
-NEGLIGIBLE = 1e-10  # of the decrease since the start: smaller sums of gains of an additive f do not tell
 MOST_SWEEPS = 40  # of a function that does not look additive: coordinates can creep along a valley for ever
-TRIES = 3  # of a joint point that fails, each with half of the coordinates
+TRIES = 3  # of a joint point that fails: first nearer to x, then with half of the coordinates
+NEARER = 1 - 1e-6  # factor of the first of these moves
 HIDDEN = 4.0  # changes of f below eps times this are noise
 RESOLVED = 100.0  # changes of f by a step, in eps, below which it is not shortened
 WAKES = 2.0  # times its shortest step: a coordinate with a longer one does not rest
@@ -245,15 +247,15 @@ class Scan:
         Number of points per coordinate, and how many of them have values.
     columns : ndarray, (c,)
         The scanned coordinates.
-    low, high : ndarray, (c,)
-        The interval that is scanned.
+    low, high, shift : ndarray, (c,)
+        The interval that is scanned, and where in the first of its equal parts the first point lies.
     spacing : ndarray, (k,)
         Distance of the levels of the first scan.
     improved : bool
         Whether the last scan has lowered f.
     last_places, last_values : ndarray, (2, c)
         The last two points of each coordinate.
-    places, values, left, right : ndarray, (3, k)
+    places, values, left, right : ndarray, (5, k)
         The lowest valleys of each coordinate, the lowest first: their places, their values (infinite if there
         are fewer), and the neighbours that enclose them.
     extension, section, zooms : int
@@ -261,12 +263,12 @@ class Scan:
     """
 
     STATE: ClassVar[Declared] = {
-        "levels": COUNT, "level": COUNT, "columns": COUNT, "low": FINITE, "high": FINITE,
+        "levels": COUNT, "level": COUNT, "columns": COUNT, "low": FINITE, "high": FINITE, "shift": UNIT,
         "last_places": FINITE, "last_values": VALUE, "places": FINITE, "values": VALUE, "left": FINITE,
-        "right": FINITE, "extension": COUNT, "section": COUNT, "zooms": COUNT,
-        "spacing": NOT_NEGATIVE, "improved": FLAG,
+        "right": FINITE, "extension": COUNT, "section": COUNT, "zooms": COUNT, "spacing": NOT_NEGATIVE,
+        "improved": FLAG,
     }  # fmt: skip
-    VARIABLE: ClassVar[tuple[str, ...]] = ("columns", "low", "high", "last_places", "last_values")
+    VARIABLE: ClassVar[tuple[str, ...]] = ("columns", "low", "high", "shift", "last_places", "last_values")
 
     def __init__(self, k: int) -> None:
         self.levels, self.extension, self.section, self.zooms = 0, 0, 0, 0
@@ -276,23 +278,23 @@ class Scan:
         self.values: Vector = np.full((LOWEST, k), math.inf)
         self.left: Vector = np.zeros((LOWEST, k))
         self.right: Vector = np.zeros((LOWEST, k))
-        self.begin(np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
+        self.begin(np.empty(0, dtype=np.intp), np.empty(0), np.empty(0), np.empty(0))
 
     def restart(self, levels: int) -> None:
         """Forget all valleys before a scan with so many ``levels``."""
         self.levels, self.extension, self.section = levels, 0, 0
         self.values[...] = math.inf
 
-    def begin(self, columns: Indices, low: Vector, high: Vector) -> None:
-        """Begin to scan ``columns`` between ``low`` and ``high``."""
-        self.columns, self.low, self.high, self.level = columns, low, high, 0
+    def begin(self, columns: Indices, low: Vector, high: Vector, shift: Vector) -> None:
+        """Begin to scan ``columns`` between ``low`` and ``high``, from ``shift`` on."""
+        self.columns, self.low, self.high, self.shift, self.level = columns, low, high, shift, 0
         self.last_places: Vector = np.stack((low, low))
         self.last_values: Vector = np.full((2, len(columns)), math.inf)
 
-    def next_places(self, generator: np.random.Generator) -> Vector:
+    def next_places(self) -> Vector:
         """Return the places of the next levels, (levels, c): as many as make up a batch."""
         count = min(max(1, -(-SCAN_ROWS // len(self.columns))), self.levels - self.level)
-        parts = self.level + np.arange(count)[:, None] + generator.random((count, len(self.columns)))
+        parts = self.level + np.arange(count)[:, None] + self.shift
         return np.clip(self.low + (self.high - self.low) * (parts / self.levels), self.low, self.high)
 
     def take(self, places: Vector, values: Vector) -> bool:
@@ -317,7 +319,7 @@ class Scan:
         return finished
 
     def sections(self) -> tuple[Flags, Vector]:
-        """Return which valleys there are, (3, k), and the point that divides the longer side of each."""
+        """Return which valleys there are, (5, k), and the point that divides the longer side of each."""
         longer = self.right - self.places > self.places - self.left
         ends = np.where(longer, self.right, self.left)
         return np.isfinite(self.values), self.places + GOLDEN * (ends - self.places)
@@ -353,8 +355,8 @@ class Sweep:
         Whether it takes part in this sweep.
     places, values : ndarray, (3, k)
         The two points of a sweep and the minimum of the parabola, and their values, infinite if unknown.
-    targets, gains : ndarray, (k,)
-        Place of each coordinate in the joint point, and what it gains alone.
+    targets, reached : ndarray, (k,)
+        Place of each coordinate in the joint point, and the value if it moves there alone.
     tries, shortfalls, count : int
         Number of joint points that failed in a row, of joint gains that were too small, and of sweeps.
     predicted : float
@@ -365,7 +367,7 @@ class Sweep:
 
     STATE: ClassVar[Declared] = {
         "h": NOT_NEGATIVE, "curvatures": DISTANCE, "rests": FLAG, "active": FLAG, "places": FINITE,
-        "values": VALUE, "targets": FINITE, "gains": FINITE, "tries": COUNT, "shortfalls": COUNT,
+        "values": VALUE, "targets": FINITE, "reached": VALUE, "tries": COUNT, "shortfalls": COUNT,
         "count": COUNT, "predicted": DISTANCE, "history": NOT_NEGATIVE,
     }  # fmt: skip
 
@@ -377,7 +379,7 @@ class Sweep:
         self.places: Vector = np.zeros((3, k))
         self.values: Vector = np.full((3, k), math.inf)
         self.targets: Vector = np.zeros(k)
-        self.gains: Vector = np.zeros(k)
+        self.reached: Vector = np.full(k, math.inf)
         self.tries, self.shortfalls, self.count = 0, 0, 0
         self.predicted = math.inf
         self.history: list[float] = []
@@ -423,11 +425,13 @@ class Sweep:
         best = scores.argmin(axis=0)
         at = np.arange(len(x))
         self.targets = np.vstack((x, self.places))[best, at]
-        self.gains = np.where(best > 0, -np.vstack((np.zeros(len(x)), changes))[best, at], 0.0)
-        sizes = np.where(np.isfinite(changes[:2]), np.abs(changes[:2]), 0.0).sum(axis=0)
-        curvatures = np.maximum(sizes, RESOLVED * error) / np.maximum(self.h**2, TINY)
-        self.curvatures = np.where(self.active, np.minimum(curvatures, LARGEST), self.curvatures)
-        self.rests = np.where(self.active, self.gains <= hidden, self.rests)
+        self.reached = np.vstack((np.full(len(x), f), self.values))[best, at]
+        gains = f - self.reached
+        known = np.isfinite(changes[:2])
+        sizes = np.where(known, np.abs(changes[:2]), 0.0).sum(axis=0)
+        sizes = np.where(known.any(axis=0), np.maximum(sizes, RESOLVED * error), math.inf)
+        self.curvatures = np.where(self.active, sizes / np.maximum(self.h**2, TINY), self.curvatures)
+        self.rests = np.where(self.active, gains <= hidden, self.rests)
         follow = np.clip(np.abs(self.targets - x), SHORTEST * self.h, GROWTH * self.h)
         h = np.where(best == 0, SHRINK * self.h, np.where(best == 3, follow, self.h))
         h = np.maximum(h, np.minimum(np.maximum(least, np.sqrt(RESOLVED * error / self.curvatures)), self.h))
@@ -448,7 +452,7 @@ class CoordinatesMethod(Method):
     keeps_bounds = True
     STATE: ClassVar[Declared] = {
         "phase": Range("the number of a phase", least=0, most=len(Phase) - 1, integer=True),
-        "f": VALUE, "first": VALUE, "low": FINITE, "high": FINITE, "attempts": COUNT, "continued": COUNT,
+        "f": VALUE, "low": FINITE, "high": FINITE, "attempts": COUNT, "continued": COUNT,
         "used": COUNT,
         "known": FLAG, "additive": FLAG, "coupled": FLAG, "interaction": DISTANCE,
         "ending": Range("the number of an ending", least=0, most=len(ENDINGS) - 1, integer=True),
@@ -464,7 +468,6 @@ class CoordinatesMethod(Method):
     def initialise(self) -> None:
         """Start anew at the mean."""
         n = self.n
-        self.bounded = self.settings.bounds is not None
         self.movable: Indices = np.arange(n)  # coordinates that are not fixed by their bounds
         self.lower, self.upper = np.full(n, -math.inf), np.full(n, math.inf)
         if self.settings.bounds is not None:
@@ -473,7 +476,7 @@ class CoordinatesMethod(Method):
             self.lower, self.upper = self.lower[self.movable], self.upper[self.movable]
         k = len(self.movable)
         self.phase = Phase.START
-        self.f = self.first = math.inf  # at x, and at the start
+        self.f = math.inf
         self.low, self.high = np.zeros(k), np.ones(k)
         self.attempts = 0  # batches of points near an x0 that failed
         self.continued = 0  # batches after which their phase continued
@@ -589,8 +592,10 @@ class CoordinatesMethod(Method):
                 self._learn_start(values)
             case Phase.NOISE:
                 self.errors.measure(values, self.f, rounded=self.dtype != np.float64)
-                if self.known:
+                if self.sweep.h.any():
                     self._begin_sweep()
+                elif self.known:
+                    self._begin_search(self.additive, self.interaction)
                 else:
                     self._look()
             case Phase.LOOK:
@@ -631,7 +636,7 @@ class CoordinatesMethod(Method):
         If the ``errors`` of values are known, they are not measured again; if it is known whether fun is
         ``additive``, that is not looked at.
         """
-        self.f = self.first = f
+        self.f = f
         self.low, self.high = self._range()
         if additive is not None:
             self.known, self.additive = True, additive
@@ -673,7 +678,7 @@ class CoordinatesMethod(Method):
         w, x = self.high - self.low, self._x
         far = float(np.abs(x / w).max())
         length = max(1e-8, 1e-9 * far)
-        if self.known:
+        if self.sweep.h.any():
             length = max(1e-7 * float((self.sweep.h / w).max()), 1e-13 * far)
         if self.dtype != np.float64:
             length = max(length, 100 * float(np.finfo(self.dtype).eps) * far)
@@ -725,8 +730,7 @@ class CoordinatesMethod(Method):
         self._set_steps(FIRST_STEP / levels)
         self.scan.spacing[...] = (self.high - self.low) / levels
         self.scan.restart(levels)
-        self.scan.begin(np.arange(k), self.low, self.high)
-        self._plan_levels()
+        self._scan_between(np.arange(k), self.low, self.high)
 
     def _zoom(self) -> bool:
         """Scan the surroundings of x; return False if that is of no use or takes too long.
@@ -741,13 +745,17 @@ class CoordinatesMethod(Method):
         scan.restart(ZOOM_LEVELS)
         distance = ZOOM * scan.spacing
         low, high = np.maximum(x - distance, self.lower), np.minimum(x + distance, self.upper)
-        scan.begin(np.arange(k), low, high)
-        self._plan_levels()
+        self._scan_between(np.arange(k), low, high)
         return True
+
+    def _scan_between(self, columns: Indices, low: Vector, high: Vector) -> None:
+        """Begin to scan ``columns`` between ``low`` and ``high``."""
+        self.scan.begin(columns, low, high, self.generator(5).random(len(columns)))
+        self._plan_levels()
 
     def _plan_levels(self) -> None:
         """Plan the next levels of the scan."""
-        places = self._rounded(self.scan.next_places(self.generator(5)))
+        places = self._rounded(self.scan.next_places())
         self._plan_places(Phase.SCAN, np.tile(self.scan.columns, len(places)), places.ravel())
 
     def _end_scan(self) -> None:
@@ -770,8 +778,7 @@ class CoordinatesMethod(Method):
         low = np.where(down, np.maximum(scan.low - w, self.lower[columns]), scan.high)[beyond]
         high = np.where(down, scan.low, np.minimum(scan.high + w, self.upper[columns]))[beyond]
         self.low[at], self.high[at] = np.minimum(self.low[at], low), np.maximum(self.high[at], high)
-        scan.begin(at, low, high)
-        self._plan_levels()
+        self._scan_between(at, low, high)
 
     def _plan_sections(self) -> None:
         """Plan a golden section of each valley."""
@@ -794,7 +801,7 @@ class CoordinatesMethod(Method):
         places, values = scan.lowest()
         lower = values < self.f - HIDDEN * self._error
         sweep.targets = np.where(lower, places, self._x)
-        sweep.gains = np.where(lower, self.f - values, 0.0)
+        sweep.reached = np.where(lower, values, self.f)
         scan.improved = bool(lower.any())
         if scan.zooms:
             sweep.restart(lower, 2 * ZOOM / ZOOM_LEVELS * FIRST_STEP * scan.spacing)
@@ -874,20 +881,23 @@ class CoordinatesMethod(Method):
             self._continue()
             return
         self.phase = Phase.JOINT
-        point = self.mean.astype(np.float64)
-        point[self.movable] = sweep.targets
+        x, point = self._x, self.mean.astype(np.float64)
+        nearer = x + NEARER * (sweep.targets - x) if sweep.tries == 1 else sweep.targets
+        point[self.movable] = self._rounded(nearer)
         self.plan.set_points(point[None])
 
     def _move_one(self, column: int) -> None:
         """Move one coordinate to its best point if that is lower."""
-        gain = float(self.sweep.gains[column])
-        if gain > 0:
-            self._move(column, self.f - gain)
+        f = float(self.sweep.reached[column])
+        if f < self.f:
+            point = self.mean.astype(np.float64)
+            point[self.movable[column]] = self.sweep.targets[column]
+            self._move(point, f)
 
-    def _move(self, columns: int | slice, f: float) -> None:
-        """Move coordinates to their targets, where fun is ``f``."""
+    def _move(self, point: Vector, f: float) -> None:
+        """Move to ``point``, where fun is ``f``."""
         sweep = self.sweep
-        self.mean[self.movable[columns]] = sweep.targets[columns]
+        self.mean[...] = point
         sweep.moved(self.f - f)
         self.f = f
         relative = sweep.h / self._steps0[self.movable]
@@ -900,21 +910,24 @@ class CoordinatesMethod(Method):
         moving = np.flatnonzero(sweep.targets != self._x)
         if math.isnan(value) and sweep.tries < TRIES:
             sweep.tries += 1
-            fewer = self.generator(6).permutation(moving)[: len(moving) // 2]
-            sweep.targets[fewer], sweep.gains[fewer] = self._x[fewer], 0.0
+            if sweep.tries > 1:
+                fewer = self.generator(6).permutation(moving)[: len(moving) // 2]
+                sweep.targets[fewer], sweep.reached[fewer] = self._x[fewer], self.f
             self._plan_joint()
             return
         sweep.tries = 0
         hidden = HIDDEN * self._error
-        gain, expected = self.f - value, float(sweep.gains.sum())
+        gain, expected = self.f - value, self._sum_of_gains()
         if gain > 0 and gain >= ENOUGH * expected - len(moving) * hidden:
-            self._move(slice(None), value)
+            self._move(self.plan.points[0], value)
         else:
-            self._move_one(int(sweep.gains.argmax()))
-            least = NEGLIGIBLE * (self.first - self.f) if self.additive else 0.0
-            tells = expected > max(len(moving) * hidden, least) and not math.isnan(value)
-            sweep.shortfalls += tells
+            sweep.shortfalls += expected > len(moving) * hidden and not math.isnan(value)
+            self._move_one(int(sweep.reached.argmin()))
         self._continue()
+
+    def _sum_of_gains(self) -> float:
+        """Return the sum of what coordinates gain alone."""
+        return float(np.sum(self.f - self.sweep.reached))
 
     def _continue(self) -> None:
         """Begin the next sweep, or end if joint gains fall short."""
@@ -922,7 +935,7 @@ class CoordinatesMethod(Method):
         sweep.tries = 0
         creeps = not self.additive and sweep.count > MOST_SWEEPS
         if creeps or sweep.shortfalls == SHORTFALLS:
-            self._end("not_additive", max(float(sweep.gains.sum()), 0.0))
+            self._end("not_additive", max(self._sum_of_gains(), 0.0))
         elif self.errors.is_outdated(self.f):
             self._measure_noise()
         else:
@@ -939,14 +952,25 @@ class CoordinatesMethod(Method):
         """Return a step for each coordinate, (n,), from which another search can start; sigma0 if fixed."""
         found, w = self._steps0, self.high - self.low
         least, most = STEPS
-        found[self.movable] = np.clip(self.sweep.h, least * w, most * w)
+        if self.sweep.h.any():
+            found[self.movable] = np.clip(self.sweep.h, least * w, most * w)
         return found
+
+    def hess_inv(self) -> MetricOperator:
+        """Return the squares of :meth:`root`, divided by that of sigma."""
+        from lmma.numerics.metric import LowRank, MetricOperator
+
+        steps = self.root() / self.sigma
+        return MetricOperator(LowRank(steps, *self._no_axes(), 1.0), None, self.n, self.dtype)
 
     def metric(self) -> Metric:
         """Return the mean and :meth:`root` as a record."""
         from lmma.numerics.metric import Metric
 
-        return Metric(self.mean.copy(), 1.0, self.root(), np.zeros((0, self.n)), np.zeros(0))
+        return Metric(self.mean.copy(), self.sigma, self.root() / self.sigma, *self._no_axes())
+
+    def _no_axes(self) -> tuple[Vector, Vector]:
+        return np.zeros((0, self.n)), np.zeros(0)
 
     # End
 
@@ -960,17 +984,17 @@ class CoordinatesMethod(Method):
             "plan.places": len(plan.places) == rows,
             "plan.told": len(plan.told) < plan.rows,
             "scan.columns": bool((scan.columns < k).all()),
-            "scan.low": len(scan.low) == len(scan.high) == c,
+            "scan.low": len(scan.low) == len(scan.high) == len(scan.shift) == c,
             "scan.last_places": scan.last_places.shape == scan.last_values.shape == (2, c),
-            "phase": self._rows_of_phase() in (None, plan.rows),
+            "phase": self._rows_of_phase() == plan.rows,
             "ending": (self.phase == Phase.ENDED) == (self.ending > 0),
         }
         for name, holds in consistent.items():
             if not holds:
                 raise ValueError(f"state[{name!r}] contradicts the rest of the state")
 
-    def _rows_of_phase(self) -> int | None:
-        """Return the number of rows of the phase, as the rest of the state implies, or None."""
+    def _rows_of_phase(self) -> int:
+        """Return the number of rows of the phase that the rest of the state implies; -1 if it is invalid."""
         match self.phase:
             case Phase.START:
                 return len(NEAR) if self.attempts else 1

@@ -7,6 +7,8 @@ LOOK       -                      the gate at x0 (``gate.py``): smooth -> SLOPES
 SLOPES     quasi-Newton           CHALLENGE after 100 n, 200 n, 400 n ... evaluations; at its end see below
 CHALLENGE  evolution strategy     from the point and metric of quasi-Newton, for a tenth of the evaluations:
                                   it takes over if it gains more than quasi-Newton did in as many
+DUEL       evolution strategy     beyond 100 variables, once quasi-Newton has used 20 n: from x0 for 15 n
+                                  evaluations; RANKS if it is never behind quasi-Newton at the same age
 RANKS      evolution strategy     LOOK_AGAIN after 20 n evaluations, and then every quarter of them
 LOOK_AGAIN -                      the gate at the scale of the steps: smooth -> ATTEMPT
 ATTEMPT    quasi-Newton           from the best point in the learned metric, 5 n + 12 evaluations; RACE if it
@@ -119,6 +121,9 @@ RECENT_STEPS = 10.0  # step size after quasi-Newton is stuck, in its last steps
 ROUGH_SHARE = 0.25  # of the evaluations in restarts, for quasi-Newton on a rough function
 COVER_UP_TO = 30  # evaluations per variable, of the budget, up to which points cover the box
 COVERED_STEP = 0.5  # step size from the best of them, in units of sigma0
+DUEL_FROM = 100  # variables; with fewer, a challenge comes soon enough
+DUEL_AT = 20  # evaluations per variable before a duel
+DUEL_AGES = (2.5, 15)  # evaluations per variable of the evolution strategy that are compared
 POSSIBLE = 1e-3  # interaction that the errors of values may explain, which are then measured
 SPLIT_AFTER = (3, 300)  # evaluations, per variable and at least, before a look at additivity
 WITHIN = 3.0  # standard deviations of an evolution strategy within which its valley extends
@@ -143,6 +148,7 @@ class Stage(IntEnum):
     COVER = 12
     SPLIT = 13
     SUMS = 14
+    DUEL = 15
 
 
 LOOKS = frozenset((Stage.LOOK, Stage.LOOK_AGAIN, Stage.LAST_LOOK, Stage.COVER, Stage.SPLIT))
@@ -186,6 +192,8 @@ class Course:
         True if interpolation has taken the place of quasi-Newton.
     rugged : bool
         True if the function is rough at the scale of sigma0.
+    duelled : bool
+        True if quasi-Newton has been compared with an evolution strategy from x0.
     split : bool
         True if additivity has been looked at.
     by_sums : int
@@ -208,7 +216,7 @@ class Course:
         "gain": Range("a number, or infinity", infinite=True), "until": COUNT, "turn": COUNT, "handed": FLAG,
         "only_ranks": FLAG, "score": Range("a number, or infinity", infinite=True), "by_slopes": COUNT,
         "by_ranks": COUNT, "by_looks": COUNT, "converged": COUNT, "turns": COUNT, "modelled": FLAG,
-        "split": FLAG, "by_sums": COUNT, "rugged": FLAG, "rivals": COUNT, "by_rivals": COUNT,
+        "duelled": FLAG, "split": FLAG, "by_sums": COUNT, "rugged": FLAG, "rivals": COUNT, "by_rivals": COUNT,
         "judged_at": COUNT, "popsize": COUNT, "rival_popsize": COUNT, "own_best": VALUE,
     }  # fmt: skip
 
@@ -221,7 +229,7 @@ class Course:
         self.score = 0.0
         self.by_slopes, self.by_ranks, self.by_looks = 0, 0, 0
         self.converged = 0
-        self.modelled, self.rugged, self.split = False, False, False
+        self.modelled, self.rugged, self.split, self.duelled = False, False, False, False
         self.by_sums = 0
         self.rivals, self.by_rivals, self.judged_at = 0, 0, 0
         self.popsize, self.rival_popsize, self.own_best = 0, 0, math.inf
@@ -585,6 +593,8 @@ class Portfolio(Strategy):
         record.ranked_values = search.ranked_values
         if search is self.slopes or search is self.sums:
             course.by_slopes += used if search is self.slopes else 0
+            if course.stage == Stage.SLOPES:
+                self.trace.add(search)
             course.by_sums += used if search is self.sums else 0
             course.own_best = min(course.own_best, search.best_fun)
         else:
@@ -661,6 +671,7 @@ class Portfolio(Strategy):
     def _begin_slopes(self) -> None:
         site = self.site
         site.start[...] = site.x
+        self.trace.clear()
         self.slopes, self.ranks = self._new_slopes(site.x, site.f), None
         self._quasi_newton.begin_at(site.f, self.errors.recent if self._left() < SHORT * self.n else None)
         self._enter(Stage.SLOPES, self.slopes)
@@ -794,6 +805,8 @@ class Portfolio(Strategy):
                 self._after_rival()
             case Stage.SUMS:
                 self._after_sums()
+            case Stage.DUEL:
+                self._after_duel()
 
     def _turn_is_over(self, search: Strategy | None) -> bool:
         assert search is not None
@@ -828,6 +841,10 @@ class Portfolio(Strategy):
             return
         elif self._slopes_may_split():
             self._split_at_slopes()
+        elif self._may_duel():
+            course.duelled = True
+            self.ranks = self._new_ranks(self.site.start, self.site.steps, self._next_key())
+            self._enter(Stage.DUEL, self.ranks)
         elif math.isinf(course.mark) and done >= course.mark_at:
             course.mark = slopes.best_fun
         elif done < course.next_at or not (course.modelled or self._quasi_newton.phase == Phase.TRIAL):
@@ -839,6 +856,27 @@ class Portfolio(Strategy):
             course.until = max(int(CHALLENGE_SHARE * done), 3 * self.n)
             self.ranks = self._handed_ranks(self._slopes_method.typical_gain())
             self._enter(Stage.CHALLENGE, self.ranks)
+
+    def _may_duel(self) -> bool:
+        """Return whether to compare quasi-Newton with an evolution strategy that starts at x0."""
+        enough = self.n > DUEL_FROM and self.record.evaluations >= DUEL_AT * self.n
+        return enough and not (
+            self.course.duelled or self.course.modelled or self._quasi_newton.model.separable
+        )
+
+    def _after_duel(self) -> None:
+        """Let the evolution strategy take over that is ahead at each age; return to slopes otherwise."""
+        slopes, ranks = self._both()
+        first, last = (int(age * self.n) for age in DUEL_AGES)
+        age = ranks.evaluations
+        behind = ranks.best_fun > self.trace.best_at(age)
+        if ranks.stop() or (age >= first and behind):
+            self.ranks = None
+            self._enter(Stage.SLOPES, slopes)
+        elif age >= last:
+            self.slopes, self.trace, self.rival_trace = None, self.rival_trace, Trace()
+            self._enter(Stage.RANKS, ranks)
+            self._set_look(2 * age)
 
     def _slopes_may_split(self) -> bool:
         """Return whether to look at additivity during slopes: not while they treat coordinates one by one."""
@@ -1036,11 +1074,11 @@ class Portfolio(Strategy):
     def _trace(self, search: Strategy, used: int) -> None:
         """Take in a generation of an evolution strategy, for comparisons with rivals."""
         course = self.course
+        second = search is self.rival or course.stage == Stage.DUEL
+        trace = self.rival_trace if second else self.trace
         if search is self.rival:
-            trace = self.rival_trace
             course.by_rivals += used
         else:
-            trace = self.trace
             course.own_best = min(course.own_best, search.best_fun)
         if search.evaluations == used:
             trace.clear()
@@ -1399,7 +1437,7 @@ class Portfolio(Strategy):
             active = self.sums
         elif stage == Stage.SPLIT:
             active = self.slopes or self.ranks
-        both = stage in (Stage.CHALLENGE, Stage.ATTEMPT, Stage.RACE, Stage.REPLY)
+        both = stage in (Stage.CHALLENGE, Stage.DUEL, Stage.ATTEMPT, Stage.RACE, Stage.REPLY)
         if active is None or (both and None in (self.slopes, self.ranks)) or (self.rival and not self.ranks):
             raise ValueError("state['course.stage'] contradicts the rest of the state")
         self._asked = None

@@ -57,6 +57,14 @@ def printed_digits(values: Values) -> int | None:
     return None
 
 
+def longest_run(values: Values) -> Values:
+    """Return the longest run of consecutive values without NaN: those on a line lie at equal distances."""
+    runs = np.split(values, np.flatnonzero(np.isnan(values)))
+    longest = max(runs, key=lambda run: np.count_nonzero(~np.isnan(run)))
+    known: Values = longest[~np.isnan(longest)]
+    return known
+
+
 @final
 class ValueNoise:
     """Estimate of the errors of function values.
@@ -93,11 +101,11 @@ class ValueNoise:
         self.recent = np.concatenate((self.recent, last[~np.isnan(last)]))[-KEPT:]
 
     def measure(self, line: Values, value: float, *, rounded: bool = False) -> None:
-        """Estimate the errors near ``value`` from a ``line`` of values and from the recent ones.
+        """Estimate the errors near ``value`` from a ``line`` of values, NaN for failures, and recent ones.
 
         With ``rounded`` points, in float32, errors are those of points, which do not shrink with the values.
         """
-        known = line[~np.isnan(line)]
+        known = longest_run(line)
         level = difference_noise(known) if len(known) >= LEAST_IN_TABLE else 0.0
         size = abs(float(np.median(known)) if len(known) else value)
         self.relative = level / max(size, TINY)
