@@ -7,7 +7,7 @@ LOOK       -                      the gate at x0 (``gate.py``): smooth -> SLOPES
 SLOPES     quasi-Newton           CHALLENGE after 100 n, 200 n, 400 n ... evaluations; at its end see below
 CHALLENGE  evolution strategy     from the point and metric of quasi-Newton, for a tenth of the evaluations:
                                   it takes over if it gains more than quasi-Newton did in as many
-DUEL       evolution strategy     beyond 100 variables, once quasi-Newton has used 20 n: from x0 for 15 n
+DUEL       evolution strategy     beyond 100 variables, once quasi-Newton has used 20 n: from x0 for as many
                                   evaluations; RANKS if it is never behind quasi-Newton at the same age
 RANKS      evolution strategy     LOOK_AGAIN after 20 n evaluations, and then every quarter of them
 LOOK_AGAIN -                      the gate at the scale of the steps: smooth -> ATTEMPT
@@ -123,7 +123,7 @@ COVER_UP_TO = 30  # evaluations per variable, of the budget, up to which points 
 COVERED_STEP = 0.5  # step size from the best of them, in units of sigma0
 DUEL_FROM = 100  # variables; with fewer, a challenge comes soon enough
 DUEL_AT = 20  # evaluations per variable before a duel
-DUEL_AGES = (2.5, 15)  # evaluations per variable of the evolution strategy that are compared
+DUEL_FIRST = 2.5  # evaluations per variable of the evolution strategy before it is compared
 POSSIBLE = 1e-3  # interaction that the errors of values may explain, which are then measured
 SPLIT_AFTER = (3, 300)  # evaluations, per variable and at least, before a look at additivity
 WITHIN = 3.0  # standard deviations of an evolution strategy within which its valley extends
@@ -867,13 +867,12 @@ class Portfolio(Strategy):
     def _after_duel(self) -> None:
         """Let the evolution strategy take over that is ahead at each age; return to slopes otherwise."""
         slopes, ranks = self._both()
-        first, last = (int(age * self.n) for age in DUEL_AGES)
         age = ranks.evaluations
         behind = ranks.best_fun > self.trace.best_at(age)
-        if ranks.stop() or (age >= first and behind):
+        if ranks.stop() or (age >= DUEL_FIRST * self.n and behind):
             self.ranks = None
             self._enter(Stage.SLOPES, slopes)
-        elif age >= last:
+        elif age >= slopes.evaluations:
             self.slopes, self.trace, self.rival_trace = None, self.rival_trace, Trace()
             self._enter(Stage.RANKS, ranks)
             self._set_look(2 * age)
