@@ -50,6 +50,18 @@ def test_a_saved_value_is_restored(method, tmp_path):
     assert np.array_equal(further[0].x, further[1].x)
 
 
+@pytest.mark.parametrize("method", ["quasi-newton", "interpolation", "coordinates", "portfolio"])
+def test_a_run_that_ends_within_any_phase_can_be_saved_and_continued(method, tmp_path):
+    for budget in (12, 20, 25, 30, 40, 60, 100, 150):
+        result = found(method=method, maxfevals=budget)
+        result.save(tmp_path / "result.npz")
+        again = lmma.load(tmp_path / "result.npz")
+        assert np.array_equal(again.x, result.x)
+        if result.hess_inv is not None:
+            assert np.array_equal(again.hess_inv @ np.arange(6.0), result.hess_inv @ np.arange(6.0))
+        assert lmma.minimize(ellipsoid, again, rng=2, maxfevals=300).fun <= max(result.fun, 1e-20)
+
+
 CASES = {
     "scales": {"sigma0": None, "bounds": [(-1, 1), (-2, 2), (-1, 5), (-1, 1), (0, 3), (-1, 1)]},
     "single precision": {"dtype": "float32"},

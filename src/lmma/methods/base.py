@@ -203,6 +203,10 @@ class Method(ABC):
         """Return the stateful components, by name."""
         return {}
 
+    def learned_parts(self) -> Mapping[str, object]:
+        """Return the components that results keep and later runs start from: all, by default."""
+        return self.parts()
+
     def hess_inv(self) -> LinearOperator | None:
         """Return the learned metric as an operator, or None."""
         return None

@@ -40,7 +40,9 @@ class Constants(TypedDict, total=False):
     mirrored: bool
     update: Update  # of ma-es
     z_star: float  # of lm-cma-es
-    begin: Literal["look", "slopes", "ranks"]  # of portfolio
+    begin: Literal["look", "slopes", "ranks"]
+    rivals: bool
+    cover: bool  # of portfolio
     base: float
     sampling: Sampling
     learning_rate: float  # of open-es

@@ -85,7 +85,7 @@ from lmma.numerics.value_noise import TINY, ValueNoise
 
 if TYPE_CHECKING:
     from lmma.layers.layer import Told
-    from lmma.numerics.metric import Metric, MetricOperator
+    from lmma.numerics.metric import Metric
 
 Vector = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -485,6 +485,10 @@ class CoordinatesMethod(Method):
         self.ending, self.ending_value = 0, 0.0
         self.plan = Plan(self.mean.astype(np.float64))
         self.scan, self.sweep, self.errors = Scan(k), Sweep(k), ValueNoise()
+
+    def learned_parts(self) -> dict[str, object]:
+        """Return the steps, without the batch that is planned."""
+        return {"sweep": self.sweep}
 
     def parts(self) -> dict[str, object]:
         """Return the stateful components, by name."""
@@ -956,21 +960,12 @@ class CoordinatesMethod(Method):
             found[self.movable] = np.clip(self.sweep.h, least * w, most * w)
         return found
 
-    def hess_inv(self) -> MetricOperator:
-        """Return the squares of :meth:`root`, divided by that of sigma."""
-        from lmma.numerics.metric import LowRank, MetricOperator
-
-        steps = self.root() / self.sigma
-        return MetricOperator(LowRank(steps, *self._no_axes(), 1.0), None, self.n, self.dtype)
-
     def metric(self) -> Metric:
         """Return the mean and :meth:`root` as a record."""
         from lmma.numerics.metric import Metric
 
-        return Metric(self.mean.copy(), self.sigma, self.root() / self.sigma, *self._no_axes())
-
-    def _no_axes(self) -> tuple[Vector, Vector]:
-        return np.zeros((0, self.n)), np.zeros(0)
+        steps = self.root() / self.sigma
+        return Metric(self.mean.copy(), self.sigma, steps, np.zeros((0, self.n)), np.zeros(0))
 
     # End
 

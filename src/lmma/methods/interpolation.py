@@ -594,6 +594,10 @@ class InterpolationMethod(Method):
         self.model, self.region = Model(self.n, self.movable), Region(k)
         self.plan = Plan(self.n, k)
 
+    def learned_parts(self) -> dict[str, object]:
+        """Return the model, without the batch that is planned."""
+        return {"model": self.model}
+
     def parts(self) -> dict[str, object]:
         """Return the stateful components, by name."""
         return {"model": self.model, "region": self.region, "plan": self.plan, "errors": self.errors}

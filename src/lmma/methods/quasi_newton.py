@@ -1201,6 +1201,10 @@ class QuasiNewtonMethod(Method):
         self.stencil, self.trial = Stencil(k), Trial(n, k)
         self.line, self.progress = LineSearch(n, k), Progress()
 
+    def learned_parts(self) -> dict[str, object]:
+        """Return the metric, without the batch that is planned."""
+        return {"model": self.model}
+
     def parts(self) -> dict[str, object]:
         """Return the stateful components, by name."""
         return {

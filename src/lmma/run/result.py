@@ -550,9 +550,9 @@ def _multipliers(strategy: Strategy) -> np.ndarray[Any, np.dtype[np.float64]] | 
 
 
 def _learned_by(strategy: Strategy) -> State:
-    """Return the learned state: that of the method's parts and of choices, without counters."""
+    """Return the learned state: that of the method and of choices, without counters and planned batches."""
     choices = {} if strategy.choices is None else strategy.choices.parts()
-    return collect({**strategy.method.parts(), **choices}, copy=False)
+    return collect({**strategy.method.learned_parts(), **choices}, copy=False)
 
 
 @dataclass(frozen=True)
