@@ -77,7 +77,7 @@ def without(part: str) -> Iterator[None]:
         "gate: always rough": ((gate, "LEAST", math.inf),),
         "challenges": ((portfolio, "FIRST_CHALLENGE", 10**9),),
         "looks of the evolution strategy": ((portfolio, "FIRST_LOOK", 10**9),),
-        "interpolation": ((portfolio, "MOST_VARIABLES", 0),),
+        "interpolation": ((portfolio, "MODEL_UP_TO", 0),),
     }  # fmt: skip
     with contextlib.ExitStack() as stack:
         for owner, name, new in changes[part]:

@@ -387,6 +387,7 @@ def test_another_search_gets_steps_between_a_thousandth_and_a_tenth_of_the_range
     record = es.method.metric()
     np.testing.assert_array_equal(record.mean, es.mean)
     np.testing.assert_allclose(record.sigma * record.diagonal, es.method.root(), rtol=1e-14)
+    np.testing.assert_allclose(es.sigma * es.result.hess_inv.deviations(), es.method.root(), rtol=1e-14)
     assert np.all(strategy(3).method.root() == 2.0)
     assert es.method.typical_gain() > 0
 

@@ -74,6 +74,7 @@ from lmma.numerics.state import (
     FINITE,
     FLAG,
     NOT_NEGATIVE,
+    POSITIVE,
     UNIT,
     VALUE,
     Declared,
@@ -85,7 +86,7 @@ from lmma.numerics.value_noise import TINY, ValueNoise
 
 if TYPE_CHECKING:
     from lmma.layers.layer import Told
-    from lmma.numerics.metric import Metric
+    from lmma.numerics.metric import Metric, MetricOperator
 
 Vector = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -443,6 +444,22 @@ class Sweep:
 
 
 @final
+class Steps:
+    """Steps from which another search can start, in units of sigma.
+
+    Attributes
+    ----------
+    relative : ndarray, (n,)
+        Those of each coordinate; sigma0 where it is fixed.
+    """
+
+    STATE: ClassVar[Declared] = {"relative": POSITIVE}
+
+    def __init__(self, relative: Vector) -> None:
+        self.relative = relative
+
+
+@final
 class CoordinatesMethod(Method):
     """The phases of the search."""
 
@@ -485,14 +502,18 @@ class CoordinatesMethod(Method):
         self.ending, self.ending_value = 0, 0.0
         self.plan = Plan(self.mean.astype(np.float64))
         self.scan, self.sweep, self.errors = Scan(k), Sweep(k), ValueNoise()
+        self.learned = Steps(self._steps0 / self.sigma)
 
     def learned_parts(self) -> dict[str, object]:
         """Return the steps, without the batch that is planned."""
-        return {"sweep": self.sweep}
+        return {"learned": self.learned}
 
     def parts(self) -> dict[str, object]:
         """Return the stateful components, by name."""
-        return {"plan": self.plan, "scan": self.scan, "sweep": self.sweep, "errors": self.errors}
+        return {
+            "plan": self.plan, "scan": self.scan, "sweep": self.sweep, "errors": self.errors,
+            "learned": self.learned,
+        }  # fmt: skip
 
     # Candidates
 
@@ -588,6 +609,7 @@ class CoordinatesMethod(Method):
         self.errors.remember(values)
         with np.errstate(all="ignore"):
             self._learn_phase(values)
+        self.learned.relative[...] = self.root() / self.sigma
 
     def _learn_phase(self, values: Vector) -> None:
         raised = np.where(np.isnan(values), math.inf, values)
@@ -960,12 +982,21 @@ class CoordinatesMethod(Method):
             found[self.movable] = np.clip(self.sweep.h, least * w, most * w)
         return found
 
+    def hess_inv(self) -> MetricOperator:
+        """Return the squares of :meth:`root`, divided by that of sigma."""
+        from lmma.numerics.metric import LowRank, MetricOperator
+
+        steps = self.learned.relative.copy()
+        return MetricOperator(LowRank(steps, *self._no_axes(), 1.0), None, self.n, self.dtype)
+
     def metric(self) -> Metric:
         """Return the mean and :meth:`root` as a record."""
         from lmma.numerics.metric import Metric
 
-        steps = self.root() / self.sigma
-        return Metric(self.mean.copy(), self.sigma, steps, np.zeros((0, self.n)), np.zeros(0))
+        return Metric(self.mean.copy(), self.sigma, self.root() / self.sigma, *self._no_axes())
+
+    def _no_axes(self) -> tuple[Vector, Vector]:
+        return np.zeros((0, self.n)), np.zeros(0)
 
     # End
 

@@ -64,7 +64,7 @@ from lmma.methods.ask_tell import COMMON, DEFAULT_TOLERANCE, NO_ROWS, Division, 
 from lmma.methods.convergence import CONVERGED
 from lmma.methods.coordinates import Coordinates
 from lmma.methods.es import ES
-from lmma.methods.interpolation import MOST_VARIABLES, Interpolation, InterpolationMethod
+from lmma.methods.interpolation import Interpolation, InterpolationMethod
 from lmma.methods.pulse.method import Pulse, PulseFull
 from lmma.methods.quasi_newton import NEAR, Phase, QuasiNewton, QuasiNewtonMethod
 from lmma.methods.rivals import Trace
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
 
 Vector = npt.NDArray[np.float64]
 
+MODEL_UP_TO = 50  # variables for interpolation; beyond, its steps cost more than the evaluations they save
 FULL_MATRIX_UP_TO = 300  # variables; beyond, the cost of a matrix exceeds the evaluations it saves
 SHORT = 6  # evaluations per variable: with fewer left, none is spent on the noise of values
 FIRST_CHALLENGE = 100  # evaluations per variable before the first challenge
@@ -401,7 +402,7 @@ class Portfolio(Strategy):
     @classmethod
     def memory(cls, n: int, popsize: int, itemsize: int = 8) -> int:
         """Return the approximate memory of a run in bytes: that of both searches."""
-        model = Interpolation.memory(n, popsize, itemsize) if n <= MOST_VARIABLES else 0
+        model = Interpolation.memory(n, popsize, itemsize) if n <= MODEL_UP_TO else 0
         ranks = _ranks_class(n).memory(n, popsize, itemsize)
         return ranks + max(model, QuasiNewton.memory(n, popsize, itemsize))
 
@@ -898,7 +899,7 @@ class Portfolio(Strategy):
         method = self._slopes_method
         return (
             not self.course.modelled
-            and self.n <= MOST_VARIABLES
+            and self.n <= MODEL_UP_TO
             and method.errors.error(method.f) > max(EXACT * abs(method.f), UNDERFLOW)
         )
 
