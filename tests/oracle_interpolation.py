@@ -181,9 +181,9 @@ def search(x, sigma0, draw):
         residual = value - float(Q(u[None])[0])
         h, e = H[:, t].copy(), -Hw
         e[t] += 1
-        he = np.outer(h, e)
-        change = alpha[t] * np.outer(e, e) - beta * np.outer(h, h) + tau[t] * (he + he.T)
-        H = H + change / sigma[t]
+        W = np.stack((h, e))  # alpha e e^T - beta h h^T + tau (h e^T + e h^T), in this order of operations
+        change = W.T @ (np.array([[-beta, tau[t]], [tau[t], alpha[t]]]) @ W) / sigma[t]
+        H = H + (change + change.T) / 2
         X[t], U[t], F[t] = P, u, value
         add(H[:, t] * residual)
         since, changed = since + 1, changed + 1

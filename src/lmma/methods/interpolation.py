@@ -378,8 +378,9 @@ class Model:
         residual = f - float(self.values(u[None])[0])
         h, e = self.H[:, point].copy(), -effects.Hw
         e[point] += 1.0
-        mixed = np.outer(h, e)
-        self.H += (alpha * np.outer(e, e) - beta * np.outer(h, h) + tau * (mixed + mixed.T)) / sigma
+        both = np.stack((h, e))
+        change = both.T @ (np.array([[-beta, tau], [tau, alpha]]) @ both) / sigma
+        self.H += (change + change.T) / 2  # exactly symmetric
         better = f < float(self.F[self.best])
         self.X[point], self.U[point], self.F[point] = x, u, f
         self._add(self.H[:, point] * residual)

@@ -101,7 +101,7 @@ if TYPE_CHECKING:
 
 Vector = npt.NDArray[np.float64]
 
-MODEL_UP_TO = 64  # variables for interpolation; beyond, its steps take longer than most evaluations
+MODEL_UP_TO = 100  # variables for interpolation; beyond, its steps take longer than most evaluations
 FULL_MATRIX_UP_TO = 300  # variables; beyond, the cost of a matrix exceeds the evaluations it saves
 SHORT = 6  # evaluations per variable: with fewer left, none is spent on the noise of values
 FIRST_CHALLENGE = 100  # evaluations per variable before the first challenge
