@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 
 import numpy as np
@@ -399,3 +400,13 @@ def test_wrong_constraints_are_rejected_on_the_command_line(module, complaint):
     assert "--constraints must be module" in complaint(
         "minimize", f"{name}:loss", "--dim", 3, "--constraints", "g"
     )
+
+
+def test_the_parts_of_the_default_are_listed(capsys):
+    assert main(["minimize", "rastrigin", "--dim", "10", "--seed", "1"]) == 0
+    text = capsys.readouterr().out
+    (parts,) = re.findall(r"^  parts +(.*)", text, re.MULTILINE)
+    assert "by coordinates" in parts
+    (evaluations,) = re.findall(r"^  evaluations +([\d,]*)", text, re.MULTILINE)
+    counts = [int(count.replace(",", "")) for count in re.findall(r"[\d,]*\d", parts)]
+    assert sum(counts) == int(evaluations.replace(",", ""))

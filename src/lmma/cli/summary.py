@@ -240,8 +240,11 @@ def _how(run: SingleRun) -> str:
 
 def _describe_parts(parts: Mapping[str, int]) -> str:
     """Return the evaluations of each part of a portfolio."""
-    words = {"slopes": "by slopes", "ranks": "by ranks", "looks": "to decide between them"}
-    return ", ".join(f"{parts[name]:,} {text}" for name, text in words.items() if parts[name])
+    words = {
+        "slopes": "by slopes", "ranks": "by ranks", "rivals": "by rivals", "coordinates": "by coordinates",
+        "looks": "to decide between them",
+    }  # fmt: skip
+    return ", ".join(f"{parts[name]:,} {text}" for name, text in words.items() if parts.get(name))
 
 
 def named_rows(point: Point, hint: str) -> list[tuple[str, str]]:
