@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("--methods", default="auto")
     parser.add_argument("--box", action="store_true")
     parser.add_argument("--at", default="100,300,1000", help="budgets of the table, times n")
-    parser.add_argument("--out", type=Path, default=Path("lab/results/bbob/few_variables.jsonl"))
+    parser.add_argument("--out", type=Path, default=Path("lab/results/portfolio/bbob.jsonl"))
     given = parser.parse_args()
     given.out = given.out.resolve()
     np.seterr(all="ignore")
