@@ -237,6 +237,19 @@ def test_values_with_errors_are_searched_on_after_convergence():
     assert es.best_fun < 1 + 1e-4
 
 
+def test_interpolation_that_takes_a_kink_for_errors_ends():
+    target = np.array([1.0, -2.0, 0.5, 3.0])
+
+    def fun(X):
+        return ((X - target) ** 2).sum(axis=-1) + np.abs(np.diff(X - target)).sum(axis=-1)
+
+    for seed in range(1, 7):
+        result = lmma.minimize(fun, np.zeros(4), 1.0, vectorized=True, rng=seed, maxfevals=20_000)
+        assert result.success
+        assert result.nfev < 10_000
+        assert result.fun < 1e-9
+
+
 def test_evaluations_are_counted_by_part():
     for fun in (sphere, rosenbrock, rastrigin, stairs):
         es = run(strategy(), fun, budget=4000)

@@ -931,10 +931,15 @@ class Portfolio(Strategy):
         return search
 
     def _decide_challenge(self) -> None:
-        """Let the winner of a challenge continue."""
+        """Let the winner of a challenge continue.
+
+        If interpolation gains less than tolfun, it has converged without noticing, such as at a kink that it
+        takes for errors of values: then the evolution strategy continues and ends the search.
+        """
         (slopes, ranks), course = self._both(), self.course
         gain = slopes.best_fun - ranks.best_fun
-        if gain > max(course.gain, 0.0):
+        ended = course.modelled and max(course.gain, gain) <= float(self._common["tolfun"])
+        if ended or gain > max(course.gain, 0.0):
             self.slopes, course.handed = None, True
             self._enter(Stage.RANKS, ranks)
             self._set_look(max(2 * course.until, ranks.evaluations + self.n))
