@@ -282,7 +282,7 @@ class Scan:
         self.begin(np.empty(0, dtype=np.intp), np.empty(0), np.empty(0), np.empty(0))
 
     def restart(self, levels: int) -> None:
-        """Forget all valleys before a scan with so many ``levels``."""
+        """Forget all valleys before a scan with this number of ``levels``."""
         self.levels, self.extension, self.section = levels, 0, 0
         self.values[...] = math.inf
 
@@ -320,7 +320,7 @@ class Scan:
         return finished
 
     def sections(self) -> tuple[Flags, Vector]:
-        """Return which valleys there are, (5, k), and the point that divides the longer side of each."""
+        """Return flags of the valleys, (5, k), and the point that divides the longer side of each."""
         longer = self.right - self.places > self.places - self.left
         ends = np.where(longer, self.right, self.left)
         return np.isfinite(self.values), self.places + GOLDEN * (ends - self.places)
@@ -483,7 +483,7 @@ class CoordinatesMethod(Method):
         return 2 * rows * n * itemsize + 8 * 80 * n
 
     def initialise(self) -> None:
-        """Start anew at the mean."""
+        """Start again at the mean."""
         n = self.n
         self.movable: Indices = np.arange(n)  # coordinates that are not fixed by their bounds
         self.lower, self.upper = np.full(n, -math.inf), np.full(n, math.inf)
@@ -1123,5 +1123,5 @@ class Coordinates(Strategy):
     method: CoordinatesMethod
 
     def limit(self, evaluations: float) -> None:
-        """Take into account that only so many more ``evaluations`` are allowed: scans become coarser."""
+        """Take into account that at most ``evaluations`` more are allowed: scans become coarser."""
         self.method.allowed = self.method.used + evaluations

@@ -16,7 +16,7 @@ ATTEMPT    quasi-Newton           from the best point in the learned metric, 5 n
 RACE       quasi-Newton           for max(15 n, a tenth) evaluations, then
 REPLY      evolution strategy     for as many; twice as many in the next round, while quasi-Newton is ahead
 LAST_LOOK  -                      the gate and parabolas where quasi-Newton has converged: rough, or
-                                  lower far away -> RANKS from x0; lower nearby -> SLOPES anew; else ENDED,
+                                  lower far away -> RANKS from x0; lower nearby -> SLOPES again; else ENDED,
                                   or RANKS around this point if values have errors
 MODEL      interpolation          in place of quasi-Newton, from its point and metric: if values have errors,
                                   at the first challenge, or where quasi-Newton is stuck or has converged
@@ -37,7 +37,7 @@ many valleys costs its evaluations and nothing else.
 At the end of quasi-Newton in SLOPES: if it has *converged*, the function is looked at once more, with steps
 of sigma0. If it is rough there, or lower at this distance, this was one valley among many, or a kink: an
 evolution strategy searches from x0. If a point nearby is lower, this was no minimum, but the metric had
-collapsed: slopes begin anew. Otherwise, if values are exact, the portfolio has converged, too. If they have
+collapsed: slopes begin again. Otherwise, if values are exact, the portfolio has converged, too. If they have
 errors, interpolation continues, whose points are farther apart, and then an evolution strategy. If
 quasi-Newton is *stuck*, an evolution strategy continues from the best point with equal steps in all
 directions; if values have errors, interpolation comes before it.
@@ -1221,7 +1221,7 @@ class Portfolio(Strategy):
     # Limits
 
     def limit(self, evaluations: float) -> None:
-        """Take into account that only so many more ``evaluations`` are allowed.
+        """Take into account that at most ``evaluations`` more are allowed.
 
         A batch of quasi-Newton that would not fit is replaced by generations of an evolution strategy.
         """
