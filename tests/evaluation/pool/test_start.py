@@ -156,7 +156,7 @@ def test_a_system_that_rejects_all_workers_ends_the_run(refusals):
     evaluate = evaluator(lambda x: os.kill(os.getpid(), signal.SIGKILL), workers=2)
     with pytest.raises(WorkersError, match="temporarily unavailable"):
         evaluate(np.zeros((4, 1)))
-    assert len(asked) <= 2 + 2 * pool_module.REFUSED_STARTS
+    assert len(asked) <= 2 + 3 * pool_module.REFUSED_STARTS  # a few more if a worker dies while others start
 
 
 def test_a_killed_worker_says_memory():
@@ -170,12 +170,14 @@ ORPHANED = """
 import ctypes, os, signal, sys, time
 import lmma
 
+driver = os.getpid()
+
 def fun(x):
     ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # to live on when the run is killed, and report to nobody
-    parent = os.getppid()
-    os.kill(parent, signal.SIGKILL)
-    while os.getppid() == parent:
-        time.sleep(0.001)
+    if os.getppid() == driver:  # not if another candidate was waiting already
+        os.kill(driver, signal.SIGKILL)
+        while os.getppid() == driver:
+            time.sleep(0.001)
     return 0.0
 
 lmma.minimize(fun, [1.0, 1.0], timeout=100, maxfevals=50)
