@@ -7,8 +7,8 @@
 51 targets from 1e2 to 1e-8; every method is run until the budget is used; start 0, sigma0 = 2;
 in the box [-5, 5]^n lmma uses its default step. Finished runs are kept as lines of a file and not made again,
 so the command continues where it was interrupted. Needs `pip install coco-experiment`, and `cma`, `nlopt`,
-`Py-BOBYQA` or `fcmaes` for those. Constants of pulse-full were chosen on instances 1 to 6, of the default on
-3 to 6.
+`Py-BOBYQA` or `fcmaes` for those. --instances are COCO's indices: 1 to 5 are instances 1 to 5, 6 to 15 are 71
+to 80. Constants of pulse-full were chosen on the indices 1 to 6, of the default on 3 to 6.
 """
 
 from __future__ import annotations

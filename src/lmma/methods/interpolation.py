@@ -566,7 +566,7 @@ class InterpolationMethod(Method):
         return 8 * (5 * 9 + 20) * n * n + 2 * n * n * itemsize
 
     def initialise(self) -> None:
-        """Start anew at the mean."""
+        """Start again at the mean."""
         n = self.n
         bounds = self.settings.bounds
         self.lower: Vector | None = None  # None without bounds
@@ -874,7 +874,7 @@ class InterpolationMethod(Method):
         self._advance()
 
     def _rebuild(self, change: Vector | None = None) -> bool:
-        """Compute H and the model anew; if points coincide, plan a new stencil or end, and return False."""
+        """Compute H and the model again; if points coincide, plan a new stencil or end, and return False."""
         try:
             self.model.rebuild(self.region.delta, self._moves0, change)
         except np.linalg.LinAlgError:
